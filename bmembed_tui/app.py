@@ -147,7 +147,11 @@ class BmembedApp(App[None]):
 
         Such keys arrive here in the order in which they were pressed.
         """
-        take_late_key = getattr(self.screen, "take_late_key", None)
+        take_late_key = getattr(
+            self.screen,
+            "take_late_key",
+            None,
+        )
         if take_late_key is not None and take_late_key(event):
             event.stop()
             event.prevent_default()
@@ -213,7 +217,12 @@ class BmembedApp(App[None]):
 
         self.push_screen(AllProjectsScreen())
 
-    def open_hit(self, project: Path, query: str, hit: Hit) -> None:
+    def open_hit(
+        self,
+        project: Path,
+        query: str,
+        hit: Hit,
+    ) -> None:
         """Show the document of a hit in its project."""
         from engine.project.folder import ProjectFolder
 
@@ -242,7 +251,13 @@ class BmembedApp(App[None]):
         else:
             client = None
             self.run_worker(self.end_early_engine(), group="early-engine")
-        screen = ProjectScreen(project, step, then, keys, client)
+        screen = ProjectScreen(
+            project,
+            step,
+            then,
+            keys,
+            client,
+        )
         self.push_screen(screen, lambda _result: self._reload_home())
 
     async def end_early_engine(self) -> None:
@@ -281,13 +296,21 @@ class BmembedApp(App[None]):
 
         if isinstance(self.screen, HelpDialog):
             return
-        pane = getattr(self.screen, "pane", None)
+        pane = getattr(
+            self.screen,
+            "pane",
+            None,
+        )
         if pane is not None:
             title = pane.title
             help_name = pane.step
         else:
             title = "bmembed"
-            help_name = getattr(self.screen, "HELP_NAME", "")
+            help_name = getattr(
+                self.screen,
+                "HELP_NAME",
+                "",
+            )
         self.push_screen(HelpDialog(title, read_help(help_name), list_keys(self.screen)))
 
     def action_jump(self) -> None:
@@ -321,7 +344,11 @@ class BmembedApp(App[None]):
         except EngineError as error:
             self.show_error(error)
             return
-        self.notify(f"Edit {path} and start the app again.", markup=False, timeout=20)
+        self.notify(
+            f"Edit {path} and start the app again.",
+            markup=False,
+            timeout=20,
+        )
 
     async def action_install_shortcut(self) -> None:
         from bmembed_tui.shortcut import check_extra, install_shortcut
@@ -362,7 +389,11 @@ class BmembedApp(App[None]):
         if self.is_web:
             from bmembed_tui.window_driver import send_to_window
 
-            send_to_window(self, type="background", color=theme.background)
+            send_to_window(
+                self,
+                type="background",
+                color=theme.background,
+            )
 
     def action_switch_theme(self) -> None:
         if self.theme == LIGHT.name:
@@ -383,7 +414,11 @@ def leave_on_signals(leave: Callable[[], object]) -> None:
         """Leave the app; end the process if that takes longer than `LEAVE_SECONDS`."""
         # The loop can block forever on a terminal that was lost during painting, so the last
         # resort must not depend on it.
-        timer = threading.Timer(LEAVE_SECONDS, os._exit, (1,))
+        timer = threading.Timer(
+            LEAVE_SECONDS,
+            os._exit,
+            (1,),
+        )
         timer.daemon = True
         timer.start()
         with suppress(RuntimeError):  # the loop is closed: the app is leaving already

@@ -21,7 +21,11 @@ def write_record(error: BaseException) -> Path | None:
     folder = user_state_path("bmembed", appauthor=False)
     path = folder / f"fault-{time.strftime('%Y%m%d-%H%M%S')}.txt"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(fault_record(error))

@@ -47,7 +47,12 @@ def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
     return {name: _read_keys(path, name, value, known) for name, value in data.items()}
 
 
-def _read_keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) -> str:
+def _read_keys(
+    path: Path,
+    name: str,
+    value: object,
+    known: Mapping[str, Binding],
+) -> str:
     """Return the keys of the action `name`, which the file gives as text or as a list of texts."""
     if name not in known:
         nearest_name = nearest(name, known)
@@ -132,7 +137,11 @@ def write_template(known: Mapping[str, Binding]) -> Path:
         for key in known
     ]
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         with suppress(FileExistsError):
             descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:

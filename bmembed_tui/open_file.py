@@ -105,7 +105,11 @@ def _build_paged_command(file: Path, page: int) -> list[str]:
             program = shutil.which(name)
             if program is None:
                 return []
-            values = {"page": page, "file": file, "uri": file.as_uri()}
+            values = {
+                "page": page,
+                "file": file,
+                "uri": file.as_uri(),
+            }
             return [program, *(argument.format_map(values) for argument in arguments)]
     return []
 

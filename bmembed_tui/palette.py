@@ -54,7 +54,11 @@ class Commands(Provider):
         if hasattr(screen, "palette_commands"):
             commands: Mapping[str, tuple[str, str]] = screen.palette_commands()
             for name, (help_text, action) in commands.items():
-                yield Offer(name, help_text, partial(screen.run_action, action))
+                yield Offer(
+                    name,
+                    help_text,
+                    partial(screen.run_action, action),
+                )
         if isinstance(screen, ProjectScreen):
             yield from _list_project_offers(screen)
         for name, help_text, action in (
@@ -74,7 +78,11 @@ class Commands(Provider):
             ),
             ("Quit", "close the app; a run continues", "quit"),
         ):
-            yield Offer(name, help_text, partial(app.run_action, action))
+            yield Offer(
+                name,
+                help_text,
+                partial(app.run_action, action),
+            )
 
 
 def _list_project_offers(screen: ProjectScreen) -> Iterator[Offer]:
@@ -84,13 +92,25 @@ def _list_project_offers(screen: ProjectScreen) -> Iterator[Offer]:
     pane = screen.pane
     if pane is not None:
         for name, (help_text, action) in pane.palette_commands().items():
-            yield Offer(name, help_text, partial(pane.run_action, action))
+            yield Offer(
+                name,
+                help_text,
+                partial(pane.run_action, action),
+            )
     for number, step in enumerate(STEPS, 1):
         if pane is None or pane.step != step.key:
             go_to_step = partial(screen.action_go, step.key)
-            yield Offer(f"Go to {step.title}", f"step {number}", go_to_step)
+            yield Offer(
+                f"Go to {step.title}",
+                f"step {number}",
+                go_to_step,
+            )
     yield from _list_run_offers(screen)
-    yield Offer("Settings", "every setting of this project", screen.action_settings)
+    yield Offer(
+        "Settings",
+        "every setting of this project",
+        screen.action_settings,
+    )
     yield Offer(
         "Export",
         "the adapter, the encoder, vectors, chunks or queries, for use elsewhere",
@@ -99,17 +119,33 @@ def _list_project_offers(screen: ProjectScreen) -> Iterator[Offer]:
     yield Offer(
         "Remove this project", "everything made from the documents; they stay", screen.action_remove
     )
-    yield Offer("Refresh the status", "when files were changed by hand", screen.load)
-    yield Offer("Projects", "back to the first screen; a run continues", screen.action_leave)
+    yield Offer(
+        "Refresh the status",
+        "when files were changed by hand",
+        screen.load,
+    )
+    yield Offer(
+        "Projects",
+        "back to the first screen; a run continues",
+        screen.action_leave,
+    )
 
 
 def _list_run_offers(screen: ProjectScreen) -> Iterator[Offer]:
     """Return the command that starts a run, or those that control the run in progress."""
     if not screen.is_busy:
-        yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
+        yield Offer(
+            "Run everything",
+            "bring every step up to date",
+            screen.action_run_all,
+        )
     elif screen.has_run:
         if screen.is_paused:
-            yield Offer("Run: resume", "continue the run", partial(screen.control, "resume"))
+            yield Offer(
+                "Run: resume",
+                "continue the run",
+                partial(screen.control, "resume"),
+            )
         else:
             yield Offer(
                 "Run: pause",

@@ -28,7 +28,12 @@ $link.TargetPath = $env:BMEMBED_PROGRAM
 $link.Arguments = $env:BMEMBED_ARGUMENTS
 $link.Save()
 """
-COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
+COMMAND = (
+    sys.executable,
+    "-P",
+    "-m",
+    "bmembed_tui.window.desktop",
+)
 
 
 def check_extra() -> None:

@@ -24,5 +24,9 @@ def save_theme(name: str) -> None:
     """Save the theme for the next start."""
     target = _get_theme_file()
     with suppress(OSError):  # the app works without it
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         target.write_text(f"{name}\n", encoding="utf-8")

@@ -130,9 +130,19 @@ class Project:
         Each search mode uses the adapted encoder only if it is proved, or expected, to be better.
         Arguments and result are those of `run`.
         """
-        return self.run(ORDER, on_event=on_event, should_stop=should_stop)
+        return self.run(
+            ORDER,
+            on_event=on_event,
+            should_stop=should_stop,
+        )
 
-    def search(self, query: str | Search, *, mode: str | None = None, **options: Any) -> Found:
+    def search(
+        self,
+        query: str | Search,
+        *,
+        mode: str | None = None,
+        **options: Any,
+    ) -> Found:
         """Return the best chunks for `query`, best first; models stay loaded between calls.
 
         `query`: a text, or a whole request (`engine.core.messages.search.Search`). `mode`:
@@ -156,7 +166,11 @@ class Project:
         """
         from engine.datasets.imports import import_queries
 
-        return import_queries(self.folder, Path(path), validation=validation)
+        return import_queries(
+            self.folder,
+            Path(path),
+            validation=validation,
+        )
 
     def import_judgments(
         self, path: str | os.PathLike[str], split: str = "test", *, measuring: bool = False
@@ -167,7 +181,12 @@ class Project:
         """
         from engine.datasets.imports import import_judgments
 
-        return import_judgments(self.folder, Path(path), split, measuring=measuring)
+        return import_judgments(
+            self.folder,
+            Path(path),
+            split,
+            measuring=measuring,
+        )
 
     def status(self) -> list[StageState]:
         """Return the state of every stage (done, stale or to do) and the reason."""
@@ -267,7 +286,11 @@ class Project:
 
         settings = self.settings()
         with closing(self.folder.store()) as store:
-            snapshot = ProjectSnapshot(self.folder, settings, store)
+            snapshot = ProjectSnapshot(
+                self.folder,
+                settings,
+                store,
+            )
             artifact = snapshot.need(EvaluationInfo)
             states = {status.stage: status for status in all_status(snapshot)}
         outdated = ""
@@ -298,7 +321,11 @@ class Project:
         """
         from engine.export.take import export_project
 
-        return export_project(self.folder, Path(target), kinds)
+        return export_project(
+            self.folder,
+            Path(target),
+            kinds,
+        )
 
     def close(self) -> None:
         """Release loaded models and open files."""

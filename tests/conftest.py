@@ -154,7 +154,11 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         folder.mkdir()
         os.environ[name] = str(folder)
     # Projects that tests of several workers share point to graphs there.
-    graphs = made_once(tmp_path_factory, "query-encoders", Path.mkdir)
+    graphs = made_once(
+        tmp_path_factory,
+        "query-encoders",
+        Path.mkdir,
+    )
     data = root / DATA.lower() / "bmembed"
     data.mkdir()
     if SYSTEM != "windows":  # where links need a right
@@ -191,7 +195,11 @@ def tokenizers_read_once() -> Iterator[None]:
         if not file.is_file():
             return TokenCounter(file)
         status = file.stat()
-        return read(file, status.st_mtime_ns, status.st_size)
+        return read(
+            file,
+            status.st_mtime_ns,
+            status.st_size,
+        )
 
     with mock.patch.object(chunking, "TokenCounter", find_counter):
         yield
@@ -213,7 +221,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     charts.draw_svg = draw_svg if "charts" in marks else leave_empty
 
 
-def leave_empty(title: str, height: float, draw: object) -> str:
+def leave_empty(
+    title: str,
+    height: float,
+    draw: object,
+) -> str:
     """Stand in for `draw_svg`."""
     return "<svg></svg>"
 
@@ -257,8 +269,16 @@ def new_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Pat
 
     def make(path: Path) -> None:
         ProjectFolder.create(path, {**SETTINGS, "encoder": encoder_settings(tiny_model)})
-        copy_documents(path / "documents", ("incidents", "policies"), 12)
-        engine_here("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
+        copy_documents(
+            path / "documents",
+            ("incidents", "policies"),
+            12,
+        )
+        engine_here(
+            "import-judgments",
+            str(path),
+            str(SAMPLE / "questions.jsonl"),
+        )
 
     return made_once(tmp_path_factory, "new", make)
 

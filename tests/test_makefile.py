@@ -31,7 +31,12 @@ def demo(tmp_path: Path) -> list[str]:
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     (tmp_path / ".installed").touch()
-    return ["make", f"VENV={tmp_path}", "COMPILER=c++", "demo"]
+    return [
+        "make",
+        f"VENV={tmp_path}",
+        "COMPILER=c++",
+        "demo",
+    ]
 
 
 def test_installing_takes_few_lines_and_names_the_log_of_pip(
@@ -40,7 +45,13 @@ def test_installing_takes_few_lines_and_names_the_log_of_pip(
     (tmp_path / ".installed").unlink()
     talks = 'case "$*" in *"-qq --progress-bar off"*) ;; *) seq 200 ;; esac'
     (tmp_path / "pip").write_text(f'{talks}\necho "$*" >> {tmp_path}/order')
-    done = subprocess.run(demo, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        demo,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     before = done.stdout.partition("RESULT")[0] + done.stderr
     log = f"{tmp_path}/pip.log"
     assert before.count(log) == 1
@@ -62,7 +73,13 @@ def test_the_result_comes_first_and_stands_whatever_becomes_of_llama_cpp(
     demo: list[str], tmp_path: Path, pip: str, more: list[str], installed: bool
 ) -> None:
     (tmp_path / "pip").write_text(pip)
-    done = subprocess.run([*demo, *more], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*demo, *more],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     result, _, rest = done.stdout.partition("RESULT")
     assert "llama.cpp" not in result
@@ -76,7 +93,16 @@ def test_an_interrupt_says_how_to_add_llama_cpp(demo: list[str], tmp_path: Path)
     (tmp_path / "pip").write_text(f"touch {tmp_path}/begun\nexec sleep 60")
     # A shell's background processes ignore SIGINT, and other parents SIGCHLD.
     # Below `make --jobs`, a make takes itself for a part of that one.
-    demo[:0] = ["env", "--default-signal", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "-u", "MFLAGS"]
+    demo[:0] = [
+        "env",
+        "--default-signal",
+        "-u",
+        "MAKEFLAGS",
+        "-u",
+        "MAKELEVEL",
+        "-u",
+        "MFLAGS",
+    ]
     running = subprocess.Popen(
         demo,
         cwd=ROOT,
@@ -106,9 +132,25 @@ def test_the_folder_for_windows_has_gguf_models_where_there_is_a_compiler(
     if is_built:
         wheels.mkdir()
         (wheels / ".built").touch()
-    variables = [f"MINGW={compiler}", f"WINDOWS_LLM={wheels}", "PYTHON_ZIP=python.zip"]
-    command = ["make", "--dry-run", "windows-zip", f"VENV={tmp_path}", *variables]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    variables = [
+        f"MINGW={compiler}",
+        f"WINDOWS_LLM={wheels}",
+        "PYTHON_ZIP=python.zip",
+    ]
+    command = [
+        "make",
+        "--dry-run",
+        "windows-zip",
+        f"VENV={tmp_path}",
+        *variables,
+    ]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     lines = done.stdout.splitlines()
     packing = next(line for line in lines if "windows_zip.py" in line)
     target = packing.rstrip().rpartition("build/windows-zip/bmembed")[2].strip()

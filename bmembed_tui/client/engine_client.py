@@ -97,7 +97,11 @@ async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
     async with _command_process(*arguments) as process:
         output, messages = await process.communicate()
     if process.returncode not in good:
-        raise _read_command_error(messages, arguments[0], process.returncode)
+        raise _read_command_error(
+            messages,
+            arguments[0],
+            process.returncode,
+        )
     return _parse_output(output)
 
 
@@ -117,7 +121,11 @@ async def follow_command(on_line: Callable[[Any], object], *arguments: str) -> A
             on_line(last)
         await process.wait()
     if process.returncode:
-        raise _read_command_error(await messages, arguments[0], process.returncode)
+        raise _read_command_error(
+            await messages,
+            arguments[0],
+            process.returncode,
+        )
     return last
 
 
@@ -149,7 +157,11 @@ async def run_detached_command(*arguments: str) -> Any:
     """
     result = await asyncio.to_thread(_run_to_end, build_engine_command(*arguments))
     if result.returncode:
-        raise _read_command_error(result.stderr, arguments[0], result.returncode)
+        raise _read_command_error(
+            result.stderr,
+            arguments[0],
+            result.returncode,
+        )
     return _parse_output(result.stdout)
 
 
@@ -168,7 +180,12 @@ def _run_to_end(command: list[str]) -> subprocess.CompletedProcess[bytes]:
         raise _build_start_error(error) from error
 
 
-async def _spawn(command: list[str], *, stdin: int, stderr: int) -> asyncio.subprocess.Process:
+async def _spawn(
+    command: list[str],
+    *,
+    stdin: int,
+    stderr: int,
+) -> asyncio.subprocess.Process:
     """Start a process whose output is a pipe. `stdin`, `stderr`: a descriptor, PIPE or DEVNULL."""
     try:
         return await asyncio.create_subprocess_exec(
@@ -203,7 +220,11 @@ def _parse_output(output: bytes) -> Any:
         return text
 
 
-def _read_command_error(messages: bytes, name: str, code: int | None) -> EngineError:
+def _read_command_error(
+    messages: bytes,
+    name: str,
+    code: int | None,
+) -> EngineError:
     """Return the error that the command `name` wrote to standard error as its last line of JSON.
 
     Where the last line is no such error, it becomes the reason of a StageError.
@@ -262,7 +283,12 @@ class EngineClient:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(_retrieve_exception)
         self._pending[request_id] = _PendingRequest(process, answer)
-        request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+        request = {
+            "jsonrpc": "2.0",
+            "id": request_id,
+            "method": method,
+            "params": params,
+        }
         try:
             assert process.stdin is not None
             # Where the process has ended, the task that reads its answers says why.
@@ -314,7 +340,11 @@ class EngineClient:
 
     async def _start(self) -> None:
         """Start `engine serve`, and a task that receives its answers."""
-        command = build_engine_command("serve", str(self.project), "--stdio")
+        command = build_engine_command(
+            "serve",
+            str(self.project),
+            "--stdio",
+        )
         try:
             # A file, because a pipe that nobody reads would block the process.
             messages = await asyncio.to_thread(tempfile.TemporaryFile)

@@ -27,7 +27,12 @@ def format_activity(run: RunState) -> str:
     return f"{sign} {stage}{progress}"
 
 
-def format_progress(run: RunState, separator: str = " · ", *, with_bar: bool = False) -> str:
+def format_progress(
+    run: RunState,
+    separator: str = " · ",
+    *,
+    with_bar: bool = False,
+) -> str:
     """Return the progress of the current stage, such as ` · 3 of 7 chunks`.
 
     Empty where the stage counts nothing. `separator`: what precedes the text.

@@ -27,7 +27,15 @@ STEPS = (
     Step("result", "Evaluate", ("evaluate",)),
     Step("search", "Search", ("embed",)),
 )
-STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
+STAGES = (
+    "ingest",
+    "index",
+    "generate",
+    "rank",
+    "train",
+    "evaluate",
+    "embed",
+)
 SEARCH = ("ingest", "index", "embed")
 """The stages that make documents searchable."""
 

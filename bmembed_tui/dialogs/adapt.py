@@ -40,7 +40,11 @@ class AdaptDialog(QuestionDialog):
     ]
 
     def __init__(self, project: ProjectFolder) -> None:
-        answers = [(NOW, "Adapt now"), (BY_STEPS, "Step by step"), (NOT_NOW, "Not now")]
+        answers = [
+            (NOW, "Adapt now"),
+            (BY_STEPS, "Step by step"),
+            (NOT_NOW, "Not now"),
+        ]
         super().__init__(
             "Make search better?",
             f"{WHAT}\n\nEstimating how long it takes on this machine …",
@@ -57,7 +61,12 @@ class AdaptDialog(QuestionDialog):
         """Show the engine's estimate, which takes some seconds to measure."""
         advised = NOW
         try:
-            output = await run_command("adapt", str(self._project.path), "--dry-run", "--json")
+            output = await run_command(
+                "adapt",
+                str(self._project.path),
+                "--dry-run",
+                "--json",
+            )
             offer = parse_answer(AdaptationOffer, output)
             text = "\n".join(group_by_steps(offer).lines(HELP_KEYS))
             may_be_used = offer.provable or offer.expects
@@ -93,4 +102,8 @@ def group_by_steps(offer: AdaptationOffer) -> AdaptationOffer:
         title = format_step_titles([stage])
         seconds[title] = seconds.get(title, 0.0) + stage_seconds
     unknown_titles = format_step_titles(offer.unknown)
-    return replace(offer, seconds=seconds, unknown=(unknown_titles,) if unknown_titles else ())
+    return replace(
+        offer,
+        seconds=seconds,
+        unknown=(unknown_titles,) if unknown_titles else (),
+    )

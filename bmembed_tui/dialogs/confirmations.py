@@ -77,9 +77,18 @@ class ErrorDialog(_TextDialog):
                         variant="primary",
                         action=f"screen.dismiss({key!r})",
                     )
-                yield SafeButton("Copy", id="copy", action="screen.copy")
+                yield SafeButton(
+                    "Copy",
+                    id="copy",
+                    action="screen.copy",
+                )
                 variant = "default" if self._actions else "primary"
-                yield SafeButton("Close", id="close", variant=variant, action="screen.dismiss")
+                yield SafeButton(
+                    "Close",
+                    id="close",
+                    variant=variant,
+                    action="screen.dismiss",
+                )
 
     def on_mount(self) -> None:
         """Listen to keys: at once, or after a pause in an unprompted dialog."""
@@ -115,7 +124,12 @@ class QuestionDialog(_TextDialog):
         Binding("escape", "dismiss", "cancel", id="dialog.close")
     ]
 
-    def __init__(self, question: str, text: str, answers: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        question: str,
+        text: str,
+        answers: Sequence[tuple[str, str]],
+    ) -> None:
         super().__init__()
         self._question = question
         self._text = text

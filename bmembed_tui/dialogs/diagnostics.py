@@ -26,7 +26,15 @@ from engine.core.errors import EngineError
 from engine.core.messages.project import Finding, ProjectStatus
 from engine.core.text import visible
 
-TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "NO_COLOR", "LANG", "LC_ALL")
+TERMINAL = (
+    "TERM",
+    "COLORTERM",
+    "TERM_PROGRAM",
+    "TMUX",
+    "NO_COLOR",
+    "LANG",
+    "LC_ALL",
+)
 DOCTOR_CODES = (0, 3)  # exit codes of `engine doctor` without and with problems
 NOTE = "Errors and paths may contain file and folder names: read this before you send it."
 
@@ -51,10 +59,23 @@ class DiagnosticsScreen(ModalScreen[None]):
         with Vertical(classes="dialog diagnostics-dialog"):
             yield SafeStatic("Diagnostics", classes="dialog-title")
             yield SafeStatic(NOTE)
-            yield TextArea("looking …", read_only=True, id="diagnostics")
+            yield TextArea(
+                "looking …",
+                read_only=True,
+                id="diagnostics",
+            )
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Copy", id="copy", variant="primary", action="screen.copy")
-                yield SafeButton("Close", id="close", action="screen.dismiss")
+                yield SafeButton(
+                    "Copy",
+                    id="copy",
+                    variant="primary",
+                    action="screen.copy",
+                )
+                yield SafeButton(
+                    "Close",
+                    id="close",
+                    action="screen.dismiss",
+                )
 
     def on_mount(self) -> None:
         self._show(["looking at the machine …"])
@@ -66,7 +87,12 @@ class DiagnosticsScreen(ModalScreen[None]):
         """Show what `engine doctor` finds."""
         arguments = [self._status.project] if self._status else []
         try:
-            output = await run_command("doctor", *arguments, "--json", good=DOCTOR_CODES)
+            output = await run_command(
+                "doctor",
+                *arguments,
+                "--json",
+                good=DOCTOR_CODES,
+            )
             findings = parse_answer(tuple[Finding, ...], output)
             lines = [
                 f"{finding.state:<8} {finding.topic}: {finding.found} ({finding.follows})"

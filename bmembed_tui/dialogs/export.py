@@ -37,7 +37,15 @@ PARTS = {
     "chunks": "the chunks as JSON lines",
     "beir": "queries, judgments and preferences in BEIR's layout",
 }
-WITH_TEXT = ("vectors", "parquet", "qdrant", "lancedb", "opensearch", "chunks", "beir")
+WITH_TEXT = (
+    "vectors",
+    "parquet",
+    "qdrant",
+    "lancedb",
+    "opensearch",
+    "chunks",
+    "beir",
+)
 """The parts that contain words of the documents or names of their files."""
 USUAL = ("adapter", "model")
 
@@ -71,8 +79,17 @@ class ExportScreen(ModalScreen[None]):
             with VerticalScroll(id="export-outcome", can_focus=False):
                 yield SafeStatic("", id="export-note")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Export", id="export", variant="primary", action="screen.export")
-                yield SafeButton("Cancel", id="cancel", action="screen.dismiss")
+                yield SafeButton(
+                    "Export",
+                    id="export",
+                    variant="primary",
+                    action="screen.export",
+                )
+                yield SafeButton(
+                    "Cancel",
+                    id="cancel",
+                    action="screen.dismiss",
+                )
 
     def on_mount(self) -> None:
         self._draw_parts()
@@ -122,7 +139,12 @@ class ExportScreen(ModalScreen[None]):
         elif not self._wanted:
             to_do = "Choose a part."
         if to_do:
-            raise UsageError("Nothing was exported.", "", to_do, code="export-incomplete-choice")
+            raise UsageError(
+                "Nothing was exported.",
+                "",
+                to_do,
+                code="export-incomplete-choice",
+            )
         output = await run_command(
             "export", str(self._project.path), str(folder), *self._list_options(), "--json"
         )

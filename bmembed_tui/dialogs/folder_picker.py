@@ -31,7 +31,12 @@ class FolderPicker(ModalScreen[Path | None]):
         Binding("escape", "dismiss", "cancel", id="dialog.close-picker")
     ]
 
-    def __init__(self, title: str, text: str, verb: str) -> None:
+    def __init__(
+        self,
+        title: str,
+        text: str,
+        verb: str,
+    ) -> None:
         super().__init__()
         self._title = title
         self._text = text
@@ -41,14 +46,31 @@ class FolderPicker(ModalScreen[Path | None]):
         with Vertical(classes="dialog picker-dialog"):
             yield SafeStatic(self._title, classes="dialog-title")
             yield SafeStatic(self._text, classes="picker-text")
-            yield PathField(placeholder="path: Tab completes it", files=True, id="picker-path")
+            yield PathField(
+                placeholder="path: Tab completes it",
+                files=True,
+                id="picker-path",
+            )
             yield FolderTree(id="picker-tree")
             yield SafeStatic("", id="picker-note")
             with Horizontal(classes="dialog-buttons"):
                 if self.app.is_web:  # in a window, the system has a dialog
-                    yield SafeButton("Browse …", id="browse", action="screen.browse")
-                yield SafeButton(self._verb, id="take", variant="primary", action="screen.take")
-                yield SafeButton("Cancel", id="cancel", action="screen.dismiss")
+                    yield SafeButton(
+                        "Browse …",
+                        id="browse",
+                        action="screen.browse",
+                    )
+                yield SafeButton(
+                    self._verb,
+                    id="take",
+                    variant="primary",
+                    action="screen.take",
+                )
+                yield SafeButton(
+                    "Cancel",
+                    id="cancel",
+                    action="screen.dismiss",
+                )
 
     def on_mount(self) -> None:
         self.query_one(FolderTree).show_roots(list_roots())

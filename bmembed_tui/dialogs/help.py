@@ -42,7 +42,12 @@ class HelpDialog(ModalScreen[None]):
         Binding("escape,f1,question_mark,q", "dismiss", "close", id="dialog.close-help")
     ]
 
-    def __init__(self, title: str, text: str, keys: list[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        title: str,
+        text: str,
+        keys: list[tuple[str, str]],
+    ) -> None:
         super().__init__()
         self._title = title
         self._text = text
@@ -58,7 +63,12 @@ class HelpDialog(ModalScreen[None]):
                 lines = [_format_key_line(key, text) for key, text in self._keys]
                 yield SafeStatic(Content("\n").join(lines), id="help-keys")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
+                yield SafeButton(
+                    "Close",
+                    id="close",
+                    variant="primary",
+                    action="screen.dismiss",
+                )
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()

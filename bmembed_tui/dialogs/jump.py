@@ -31,7 +31,11 @@ class JumpScreen(ModalScreen[Widget | None]):
 
     def compose(self) -> ComposeResult:
         for label, target in self.targets.items():
-            tag = SafeLabel(label, classes="jump-label", name=label)
+            tag = SafeLabel(
+                label,
+                classes="jump-label",
+                name=label,
+            )
             tag.styles.offset = (target.region.x, target.region.y)
             yield tag
 

@@ -166,8 +166,16 @@ class NewProjectScreen(Screen[str | None]):
                     id="new-documents",
                 )
                 if self.app.is_web:  # in a window, the system has a dialog
-                    yield SafeButton("Browse …", id="browse", action="screen.browse")
-            yield SafeStatic("", id="new-documents-note", classes="new-note")
+                    yield SafeButton(
+                        "Browse …",
+                        id="browse",
+                        action="screen.browse",
+                    )
+            yield SafeStatic(
+                "",
+                id="new-documents-note",
+                classes="new-note",
+            )
             yield FolderTree(id="new-tree")
             with Horizontal(classes="new-row"):
                 yield SafeLabel("Name")
@@ -175,13 +183,26 @@ class NewProjectScreen(Screen[str | None]):
             with Horizontal(classes="new-row"):
                 yield SafeLabel("Kept in")
                 yield PathField(str(projects_root()), id="new-place")
-            yield SafeStatic("", id="new-place-note", classes="new-note")
+            yield SafeStatic(
+                "",
+                id="new-place-note",
+                classes="new-note",
+            )
             with Horizontal(classes="new-row", id="new-training"):
                 yield SafeLabel("Training")
                 yield SafeOptions(id="new-preset")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Create", id="create", variant="primary", action="screen.create")
-                yield SafeButton("Cancel", id="cancel", action="screen.close")
+                yield SafeButton(
+                    "Create",
+                    id="create",
+                    variant="primary",
+                    action="screen.create",
+                )
+                yield SafeButton(
+                    "Cancel",
+                    id="cancel",
+                    action="screen.close",
+                )
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -275,7 +296,12 @@ class NewProjectScreen(Screen[str | None]):
             self.query_one(FolderTree).show_roots(list_roots(folder))
         self._is_picked = False
 
-    def _show_problem(self, selector: str, error: EngineError | None, note: str = "") -> None:
+    def _show_problem(
+        self,
+        selector: str,
+        error: EngineError | None,
+        note: str = "",
+    ) -> None:
         """Show an error in the line that `selector` names, or `note` if there is none."""
         if error is None:
             self.query_one(selector, SafeStatic).update(plain(note, "$text-muted"))

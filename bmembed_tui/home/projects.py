@@ -21,7 +21,11 @@ def list_projects() -> list[KnownProject]:
     """
     paths = list(list_recent_projects())
     with suppress(OSError, EngineError):
-        paths += sorted(known_projects(), key=_get_newest_run_name, reverse=True)
+        paths += sorted(
+            known_projects(),
+            key=_get_newest_run_name,
+            reverse=True,
+        )
     return [describe_project(path) for path in dict.fromkeys(paths)]
 
 
@@ -47,7 +51,13 @@ def describe_project(path: Path) -> KnownProject:
     activity = ""
     if running:
         activity = describe_run(path)
-    return KnownProject(path, running, activity, problem, documents)
+    return KnownProject(
+        path,
+        running,
+        activity,
+        problem,
+        documents,
+    )
 
 
 def describe_run(path: Path) -> str:

@@ -63,5 +63,9 @@ def remember(path: Path) -> None:
     paths = [str(path), *others][:MAX_RECENTS]
     target = recents_file()
     with suppress(OSError):  # the app works without the list
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         write_text(target, json.dumps(paths))

@@ -53,7 +53,12 @@ class RemovalScreen(ModalScreen[bool]):
             with VerticalScroll(classes="dialog-body", id="removal-body"):
                 yield SafeStatic("", id="removal-outcome")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Close", id="close", variant="primary", action="screen.close")
+                yield SafeButton(
+                    "Close",
+                    id="close",
+                    variant="primary",
+                    action="screen.close",
+                )
 
     def on_mount(self) -> None:
         self.remove_project()
@@ -62,7 +67,12 @@ class RemovalScreen(ModalScreen[bool]):
     async def remove_project(self) -> None:
         """Remove the project with `engine purge`, and show the outcome."""
         try:
-            output = await run_detached_command("purge", str(self._project.path), "--yes", "--json")
+            output = await run_detached_command(
+                "purge",
+                str(self._project.path),
+                "--yes",
+                "--json",
+            )
             self.outcome = parse_answer(Purged, output)
             title = f"{self._project.name} is removed."
             text = plain("\n".join(self.outcome.lines()), lines=True)

@@ -26,9 +26,17 @@ async def import_questions(project: ProjectFolder) -> None:
     """
     imports = project.path / "imports"
     if not any(imports.glob("queries-*.jsonl")):
-        await run_command("import-queries", str(project.path), str(asset_path(SAMPLE_QUERIES)))
+        await run_command(
+            "import-queries",
+            str(project.path),
+            str(asset_path(SAMPLE_QUERIES)),
+        )
     if not any(imports.glob("judgments-*.jsonl")):
-        await run_command("import-judgments", str(project.path), str(asset_path(SAMPLE_QUESTIONS)))
+        await run_command(
+            "import-judgments",
+            str(project.path),
+            str(asset_path(SAMPLE_QUESTIONS)),
+        )
         await run_command(
             "import-judgments", str(project.path), str(asset_path(SAMPLE_MEASURING)), "--measure"
         )

@@ -60,7 +60,12 @@ class ProjectOpener(Protocol):
         while it was being opened.
         """
 
-    def open_hit(self, project: Path, query: str, hit: Hit) -> None: ...
+    def open_hit(
+        self,
+        project: Path,
+        query: str,
+        hit: Hit,
+    ) -> None: ...
     def action_search_all(self) -> None: ...
     async def end_early_engine(self) -> None: ...
     def show_error(self, error: EngineError) -> None: ...
@@ -301,7 +306,11 @@ class HomeScreen(Screen[None]):
             self.bmembed.show_error(error)
 
     def open(self, name: str, step: str | None = None) -> None:
-        self._begin_opening(name, lambda: _open_checked(name), step)
+        self._begin_opening(
+            name,
+            lambda: _open_checked(name),
+            step,
+        )
 
     def _begin_opening(
         self,
@@ -318,7 +327,12 @@ class HomeScreen(Screen[None]):
         if not self._is_opening:
             self._is_opening = True
             self._typed.clear()
-            self._find_and_open(label, find, step, then)
+            self._find_and_open(
+                label,
+                find,
+                step,
+                then,
+            )
 
     @work(group="open")
     async def _find_and_open(
@@ -334,7 +348,12 @@ class HomeScreen(Screen[None]):
         note = self.query_one("#home-note", SafeStatic)
         note.update(f"Opening {label} …")
         try:
-            self.bmembed.open_project(await asyncio.to_thread(find), step, then, self._typed)
+            self.bmembed.open_project(
+                await asyncio.to_thread(find),
+                step,
+                then,
+                self._typed,
+            )
         except EngineError as error:
             self.bmembed.show_error(error)
             self.load()
@@ -421,9 +440,21 @@ def _format_project(project: KnownProject) -> Content:
     name = plain(project.path.name, "bold")
     if project.running:
         activity = plain(f"  {project.activity}")
-        return Content.assemble(plain("▶ Go to the run in progress  "), name, activity)
+        return Content.assemble(
+            plain("▶ Go to the run in progress  "),
+            name,
+            activity,
+        )
     if project.problem:
         problem = plain(f"  {project.problem}", "$text-error")
-        return Content.assemble(plain("✗ Open  ", "$text-error"), name, problem)
+        return Content.assemble(
+            plain("✗ Open  ", "$text-error"),
+            name,
+            problem,
+        )
     parent = plain(f"  {project.path.parent}", "$text-muted")
-    return Content.assemble(plain("  Open  "), name, parent)
+    return Content.assemble(
+        plain("  Open  "),
+        name,
+        parent,
+    )

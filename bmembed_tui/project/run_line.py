@@ -32,7 +32,12 @@ class RunLine(SafeStatic):
         self._name = name
         self._drawn_activity: str | None = None
 
-    def draw(self, status: ProjectStatus, run: RunState, requested: str = "") -> None:
+    def draw(
+        self,
+        status: ProjectStatus,
+        run: RunState,
+        requested: str = "",
+    ) -> None:
         """Show the activity. `requested`: a control that has not taken effect yet."""
         activity = _format_activity(status, run, requested)
         if activity != self._drawn_activity:
@@ -40,7 +45,11 @@ class RunLine(SafeStatic):
             self.update(Content.assemble(plain(f" {self._name} ", "bold"), plain(f"  {activity}")))
 
 
-def _format_activity(status: ProjectStatus, run: RunState, requested: str) -> str:
+def _format_activity(
+    status: ProjectStatus,
+    run: RunState,
+    requested: str,
+) -> str:
     """Return what the run does, how it ended, what is wrong, or how many documents there are.
 
     `requested`: a control that has not taken effect yet, such as `pausing …`; empty for none.

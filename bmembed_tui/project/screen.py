@@ -195,7 +195,11 @@ class ProjectScreen(StepHost):
         is_outside = self.focused is None or self.pane not in self.focused.ancestors
         if self.pane is not None and is_outside and not is_bound:
             self.pane.focus_primary()
-            self.app.call_later(self._press_in_pane, event.key, self.focused)
+            self.app.call_later(
+                self._press_in_pane,
+                event.key,
+                self.focused,
+            )
         return False
 
     def _type(self, character: str) -> bool:
@@ -408,11 +412,24 @@ class ProjectScreen(StepHost):
 
     def draw_status(self) -> None:
         current = self._steps.current or STEPS[0].key
-        self._sidebar.draw(self.status, self.run_state, current, frozenset(self._seen))
-        self._run_line.draw(self.status, self.run_state, self.activity)
+        self._sidebar.draw(
+            self.status,
+            self.run_state,
+            current,
+            frozenset(self._seen),
+        )
+        self._run_line.draw(
+            self.status,
+            self.run_state,
+            self.activity,
+        )
 
     def draw_run(self) -> None:
-        self._run_line.draw(self.status, self.run_state, self.activity)
+        self._run_line.draw(
+            self.status,
+            self.run_state,
+            self.activity,
+        )
         if self.pane is not None:
             self.pane.show_run(self.run_state)
 

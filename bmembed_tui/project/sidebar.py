@@ -50,7 +50,12 @@ class Sidebar(SafeOptions):
         with_words = self.app.size.width >= WIDE
         lines = []
         for number, step in enumerate(STEPS, 1):
-            state = find_step_state(step, status, run, seen)
+            state = find_step_state(
+                step,
+                status,
+                run,
+                seen,
+            )
             lines.append((step.key, _format_step(number, step.title, state, with_words)))
         self._current = current
         keeps_cursor = self.has_focus and self.highlighted is not None
@@ -60,7 +65,16 @@ class Sidebar(SafeOptions):
         self.highlighted = self.get_option_index(self._current)
 
 
-def _format_step(number: int, title: str, state: str, with_word: bool) -> Content:
+def _format_step(
+    number: int,
+    title: str,
+    state: str,
+    with_word: bool,
+) -> Content:
     sign, style = SIGNS[state]
     word = plain(f"{state:>8}" if with_word else "", style)
-    return Content.assemble(plain(f"{sign} ", style), plain(f"{number} {title:<10}"), word)
+    return Content.assemble(
+        plain(f"{sign} ", style),
+        plain(f"{number} {title:<10}"),
+        word,
+    )

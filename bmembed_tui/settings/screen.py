@@ -70,8 +70,16 @@ class SettingsScreen(Screen[EngineError]):
                 yield Field(id="setting-value")
             yield ChangeLine(self.client.ask)
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton(ALL, id="all", action="screen.all")
-                yield SafeButton("Close", id="close", action="screen.back")
+                yield SafeButton(
+                    ALL,
+                    id="all",
+                    action="screen.all",
+                )
+                yield SafeButton(
+                    "Close",
+                    id="close",
+                    action="screen.back",
+                )
         yield KeyLine()
 
     def on_mount(self) -> None:

@@ -72,7 +72,11 @@ class StepPane(Vertical):
         with Horizontal(classes="step-buttons"):
             for name, label in self.buttons.items():
                 variant = "primary" if name == "primary" else "default"
-                yield SafeButton(label, id=name, variant=variant)
+                yield SafeButton(
+                    label,
+                    id=name,
+                    variant=variant,
+                )
 
     def compose_body(self) -> ComposeResult:
         yield from ()
@@ -90,7 +94,12 @@ class StepPane(Vertical):
         """Whether all widgets are mounted: those of a closing screen are removed one by one."""
         return super().is_attached and not self._pruning
 
-    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    def call_after_refresh(
+        self,
+        callback: Callable[..., Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> bool:
         """Call as Textual does, unless the project is being left by then."""
 
         def call_if_attached() -> Any:

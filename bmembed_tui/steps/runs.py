@@ -152,7 +152,11 @@ class RunScreen(Screen[None]):
     @work(exclusive=True, group="history")
     async def _read_history(self, folder: Path) -> None:
         """Read the runs before the one in `folder` in a thread, and draw them."""
-        history = await asyncio.to_thread(read_history, folder.parent, folder.name)
+        history = await asyncio.to_thread(
+            read_history,
+            folder.parent,
+            folder.name,
+        )
         run = self._followed
         if self.is_alive and run is not None and run.watch.folder == folder:
             self.history = history
@@ -164,7 +168,12 @@ class RunScreen(Screen[None]):
             return
         state = run.watch.state
         done_stages = sum(stage.state == "done" for stage in state.stages.values())
-        new_state = (state.current, state.state, state.paused, done_stages)
+        new_state = (
+            state.current,
+            state.state,
+            state.paused,
+            done_stages,
+        )
         if new_state != run.drawn_state:
             run.drawn_state = new_state
             self._handle_new_state(run)
@@ -210,10 +219,19 @@ class RunScreen(Screen[None]):
         if state.state == "done" and showed_each_step and "evaluate" in state.stages:
             self.go("result")
         if state.state == "failed":
-            self._offer_after_failure(run.watch.folder, state, showed_each_step)
+            self._offer_after_failure(
+                run.watch.folder,
+                state,
+                showed_each_step,
+            )
 
     @work(group="failure")
-    async def _offer_after_failure(self, folder: Path, state: RunState, follow: bool) -> None:
+    async def _offer_after_failure(
+        self,
+        folder: Path,
+        state: RunState,
+        follow: bool,
+    ) -> None:
         """Show the error that ended a run, once, with what can be done.
 
         `follow`: whether the app was showing the step of each stage, and would for another run.
@@ -224,7 +242,11 @@ class RunScreen(Screen[None]):
         error = state.error
         # A run that failed between two stages has no event of the error, only a record.
         while error is None and time.monotonic() < deadline:
-            error = await asyncio.to_thread(read_run_error, self.project, folder)
+            error = await asyncio.to_thread(
+                read_run_error,
+                self.project,
+                folder,
+            )
             await asyncio.sleep(0.1)
         if not self.is_alive:
             return
@@ -276,7 +298,11 @@ class RunScreen(Screen[None]):
             self.run_state.mark_lost()
             self._shows_each_step = False
             if run.is_live:
-                self.notify(f"The run {STOPPED}.", markup=False, severity="warning")
+                self.notify(
+                    f"The run {STOPPED}.",
+                    markup=False,
+                    severity="warning",
+                )
             self._show_change(run)
 
     def action_run_all(self) -> None:
@@ -309,11 +335,21 @@ class RunScreen(Screen[None]):
             self._start(stages, follow, force)
 
     @work(group="run")
-    async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
+    async def _start(
+        self,
+        stages: Sequence[str],
+        follow: bool,
+        force: bool,
+    ) -> None:
         """Start a run; if another program holds the project, offer to wait for it."""
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
-        arguments = ["run", str(self.project.path), "--only", ",".join(stages)]
+        arguments = [
+            "run",
+            str(self.project.path),
+            "--only",
+            ",".join(stages),
+        ]
         if force:
             arguments.append("--force")
         try:
@@ -340,7 +376,11 @@ class RunScreen(Screen[None]):
     ) -> ProjectBusyError | None:
         """Start a run and follow it; return an error where another program holds the project."""
         try:
-            output = await run_detached_command(*arguments, "--detach", "--json")
+            output = await run_detached_command(
+                *arguments,
+                "--detach",
+                "--json",
+            )
         except ProjectBusyError as error:
             return error
         run = parse_answer(RunRecord, output)
@@ -378,7 +418,11 @@ class RunScreen(Screen[None]):
         if not self.is_alive or self._is_shown(error):
             return
         if isinstance(self.app.screen, ErrorDialog):
-            self.notify(error.what, markup=False, severity="error")
+            self.notify(
+                error.what,
+                markup=False,
+                severity="error",
+            )
             return
         with suppress(LookupError):
             self.app.push_screen(ErrorDialog(error))

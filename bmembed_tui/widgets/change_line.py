@@ -72,7 +72,11 @@ class ChangeLine(Vertical):
     def compose(self) -> ComposeResult:
         yield SafeStatic("", classes="change-effect")
         with Horizontal(classes="change-buttons"):
-            yield SafeButton("Apply", id="change-apply", variant="primary")
+            yield SafeButton(
+                "Apply",
+                id="change-apply",
+                variant="primary",
+            )
             yield SafeButton("Do not change", id="change-drop")
 
     @property

@@ -103,7 +103,12 @@ class ChoiceRow(Widget, can_focus=True):
 
     # Drawing
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+    def get_content_height(
+        self,
+        container: Size,
+        viewport: Size,
+        width: int,
+    ) -> int:
         return 1 + max((place.line for place in self._find_places(width)), default=0)
 
     def _find_places(self, width: int) -> Iterator[_Place]:
@@ -119,7 +124,12 @@ class ChoiceRow(Widget, can_focus=True):
             if column > first_column and column + choice_width > width:
                 line += 1
                 column = first_column
-            yield _Place(number, line, column, choice_width)
+            yield _Place(
+                number,
+                line,
+                column,
+                choice_width,
+            )
             column += choice_width + 1
 
     def render(self) -> Content:

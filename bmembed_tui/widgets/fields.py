@@ -155,8 +155,18 @@ class PathField(Field):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", "complete", show=False)]
 
-    def __init__(self, value: str = "", *, files: bool = False, **options: Any) -> None:
-        super().__init__(value, suggester=_PathSuggester(files), **options)
+    def __init__(
+        self,
+        value: str = "",
+        *,
+        files: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            value,
+            suggester=_PathSuggester(files),
+            **options,
+        )
         self._files = files
         self._uncompleted = ""  # the text that the last Tab could not complete
         # The text that `pick` showed, and the path that it stands for.
@@ -209,7 +219,11 @@ class PathField(Field):
         """Complete the path as far as it is unambiguous, else go to the next field."""
         typed = self.value
         if self.cursor_at_end:
-            completed = await asyncio.to_thread(complete_path, typed, self._files)
+            completed = await asyncio.to_thread(
+                complete_path,
+                typed,
+                self._files,
+            )
         else:
             completed = typed
         if not self.is_attached or self.value != typed:
@@ -240,7 +254,11 @@ class _PathSuggester(Suggester):
         # Suggesting an entry of the folder would make it look chosen.
         if value.endswith(SEPARATORS):
             return None
-        paths = await asyncio.to_thread(find_paths, value, self._files)
+        paths = await asyncio.to_thread(
+            find_paths,
+            value,
+            self._files,
+        )
         return paths[0] if paths else None
 
 

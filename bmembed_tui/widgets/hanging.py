@@ -33,7 +33,11 @@ class HangingStatic(SafeStatic):
             self.update(Content("\n").join(lines))
 
 
-def wrap_hanging(line: Content, width: int, indent: int = 2) -> Content:
+def wrap_hanging(
+    line: Content,
+    width: int,
+    indent: int = 2,
+) -> Content:
     """Return a line wrapped to `width` columns, with all rows but the first indented."""
     if line.cell_length <= width or width <= 2 * indent:
         return line

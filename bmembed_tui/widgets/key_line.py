@@ -12,7 +12,14 @@ from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 
 # Actions that many screens have, the most wanted first.
-COMMON_ACTIONS = ("help", "run_all", "steps", "quit", "settings", "leave")
+COMMON_ACTIONS = (
+    "help",
+    "run_all",
+    "steps",
+    "quit",
+    "settings",
+    "leave",
+)
 # These are shown even where space is short.
 ESSENTIAL_ACTIONS = ("help", "quit")
 

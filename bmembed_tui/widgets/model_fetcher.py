@@ -46,8 +46,18 @@ class ModelFetcher:
             if isinstance(line, dict) and "done" in line and self._widget.is_attached:
                 self._show(format_fetching(name, int(line["done"]), int(line["total"])))
 
-        fetching = follow_command(show_progress, "models", "get", name, "--json")
-        last_line = await await_or_show_error(self._widget, fetching, self._show)
+        fetching = follow_command(
+            show_progress,
+            "models",
+            "get",
+            name,
+            "--json",
+        )
+        last_line = await await_or_show_error(
+            self._widget,
+            fetching,
+            self._show,
+        )
         if last_line is None:
             return None
         return parse_answer(ModelChange, last_line)
@@ -62,6 +72,10 @@ def format_offer(name: str, size: int) -> str:
     )
 
 
-def format_fetching(name: str, done: int, total: int) -> str:
+def format_fetching(
+    name: str,
+    done: int,
+    total: int,
+) -> str:
     """Return how far a fetch is: `Fetching multilingual-e5-small: 120.0 MB of 488.0 MB …`."""
     return f"Fetching {name}: {size_text(done)} of {size_text(total)} …"

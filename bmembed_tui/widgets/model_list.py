@@ -54,7 +54,11 @@ class ModelList(Vertical):
         """Show the models once they are found."""
         if not self._models:
             self._show_note(plain("Looking for models on this machine …", "$text-muted"))
-        found_models = await await_or_show_error(self, models, self._show_note)
+        found_models = await await_or_show_error(
+            self,
+            models,
+            self._show_note,
+        )
         if found_models is not None:
             self._show(found_models)
 

@@ -17,7 +17,12 @@ from engine.core.text import visible
 Mark = tuple[int, int]
 
 
-def plain(text: str, style: str = "", *, lines: bool = False) -> Content:
+def plain(
+    text: str,
+    style: str = "",
+    *,
+    lines: bool = False,
+) -> Content:
     """Return `text` as content that shows exactly what it says.
 
     `style`: a style of the app, never one from the text. `lines`: whether line ends are kept.
@@ -37,7 +42,11 @@ def mark_spans(
     visible_text = visible(text, lines=lines)
     spans = []
     for start, end in marks:
-        span = Span(max(0, start), min(end, len(visible_text)), style)
+        span = Span(
+            max(0, start),
+            min(end, len(visible_text)),
+            style,
+        )
         if span.start < span.end:
             spans.append(span)
     return Content(visible_text, spans=spans)
@@ -45,4 +54,9 @@ def mark_spans(
 
 def rich_text(text: str, style: str = "") -> Text:
     """Return `text` as Rich's text, for the widgets that need it: tables and trees."""
-    return Text(visible(text), style=style, end="", no_wrap=True)
+    return Text(
+        visible(text),
+        style=style,
+        end="",
+        no_wrap=True,
+    )

@@ -72,9 +72,18 @@ class SafeOptions(OptionList):
     def __init__(self, *options: Any, **settings: Any) -> None:
         super().__init__(*options, **{**settings, "markup": False})
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+    def get_content_height(
+        self,
+        container: Size,
+        viewport: Size,
+        width: int,
+    ) -> int:
         """Return the height, also at widths where OptionList cannot wrap its prompts."""
-        return super().get_content_height(container, viewport, max(width, self._get_min_width()))
+        return super().get_content_height(
+            container,
+            viewport,
+            max(width, self._get_min_width()),
+        )
 
     def _get_min_width(self) -> int:
         """Return the width that leaves an option one column besides its padding."""
@@ -114,10 +123,25 @@ class SafeTable(DataTable[Any]):
 
     def add_row(self, *cells: Any, **options: Any) -> Any:
         label = _to_cell(options.pop("label", None))
-        return super().add_row(*map(_to_cell, cells), label=label, **options)
+        return super().add_row(
+            *map(_to_cell, cells),
+            label=label,
+            **options,
+        )
 
-    def update_cell(self, row_key: Any, column_key: Any, value: Any, **options: Any) -> None:
-        super().update_cell(row_key, column_key, _to_cell(value), **options)
+    def update_cell(
+        self,
+        row_key: Any,
+        column_key: Any,
+        value: Any,
+        **options: Any,
+    ) -> None:
+        super().update_cell(
+            row_key,
+            column_key,
+            _to_cell(value),
+            **options,
+        )
 
 
 class SafeTree(Tree[Data]):

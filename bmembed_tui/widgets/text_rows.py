@@ -46,7 +46,11 @@ def _cut_narrow(line: str, width: int) -> list[int]:
     start = 0
     length = len(line)
     while length - start > width:
-        blank = line.rfind(" ", start + 1, start + width + 1)
+        blank = line.rfind(
+            " ",
+            start + 1,
+            start + width + 1,
+        )
         if blank > start:
             start = blank + 1
         else:
@@ -131,7 +135,12 @@ def build_segments(
     return segments
 
 
-def fit_text(text: str, width: int, *, keep_end: bool = False) -> str:
+def fit_text(
+    text: str,
+    width: int,
+    *,
+    keep_end: bool = False,
+) -> str:
     """Return the visible form of `text` cut to `width` columns.
 
     `…` marks what is left out at the end, or at the beginning with `keep_end`.

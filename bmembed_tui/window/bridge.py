@@ -63,7 +63,12 @@ class Bridge:
         self.choose_folder: Callable[[], str | None] = lambda: None
         self.to_clipboard: Callable[[str], None] = lambda _text: None
         self.on_end: Callable[[], None] = lambda: None
-        self.app = start(project, size, self.add_output, self.add_message)
+        self.app = start(
+            project,
+            size,
+            self.add_output,
+            self.add_message,
+        )
 
     def read(self) -> dict[str, Any]:
         """Return the output and messages of the app since the last call; wait a while for some."""
@@ -85,7 +90,11 @@ class Bridge:
         height = max(_MIN_SIZE, min(_MAX_SIZE, int(rows)))
         if (width, height) != self._size:
             self._size = width, height
-            self.app.send(type="resize", width=width, height=height)
+            self.app.send(
+                type="resize",
+                width=width,
+                height=height,
+            )
 
     def focus(self, has_focus: bool) -> None:
         self.app.send(type="focus" if has_focus else "blur")
@@ -131,4 +140,11 @@ class Bridge:
 
 def list_page_functions(bridge: Bridge) -> list[Callable[..., Any]]:
     """Return the functions that the page may call, each by its own name."""
-    return [bridge.read, bridge.type, bridge.resize, bridge.focus, bridge.copy, bridge.pick_folder]
+    return [
+        bridge.read,
+        bridge.type,
+        bridge.resize,
+        bridge.focus,
+        bridge.copy,
+        bridge.pick_folder,
+    ]

@@ -39,7 +39,12 @@ class AppProcess:
         self._on_message = on_message
         self._lock = threading.Lock()
         self._error_text = ""
-        command = [*python_program(), "-P", "-m", "bmembed_tui.window.app_process"]
+        command = [
+            *python_program(),
+            "-P",
+            "-m",
+            "bmembed_tui.window.app_process",
+        ]
         if project:
             command.append(project)
         self._child = subprocess.Popen(
@@ -109,7 +114,12 @@ class AppProcess:
         text = self._error_text[-ERROR_TEXT_LENGTH:].strip()
         self._on_message({"type": "ended", "code": code, "text": text})
 
-    def _handle_packet(self, kind: str, payload: bytes, decode: Callable[[bytes], str]) -> bool:
+    def _handle_packet(
+        self,
+        kind: str,
+        payload: bytes,
+        decode: Callable[[bytes], str],
+    ) -> bool:
         """Pass the content of a packet on, and return whether it is the last one."""
         if kind == DATA:
             self._on_output(decode(payload))

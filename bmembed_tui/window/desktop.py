@@ -63,7 +63,11 @@ def build_parser(name: str) -> argparse.ArgumentParser:
         action="store_true",
         help="add the window to the applications menu",
     )
-    parser.add_argument("--version", action="version", version=f"{name} {__version__}")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"{name} {__version__}",
+    )
     return parser
 
 
@@ -207,7 +211,11 @@ def _show_window(bridge: Bridge, page: Page) -> None:
         load_webview2()
     window.events.before_load += fill_page
     window.events.loaded += prepare_window
-    webview.start(gui=WEB_VIEWS[SYSTEM], http_server=False, private_mode=True)
+    webview.start(
+        gui=WEB_VIEWS[SYSTEM],
+        http_server=False,
+        private_mode=True,
+    )
 
 
 def _load_qt() -> None:
@@ -282,7 +290,12 @@ def _restrict_calls(names: set[str]) -> None:
     if SYSTEM != "linux":
         allowed.add("pywebviewEventHandler")  # reports a drop
 
-    def call_if_allowed(window: Any, name: str, values: Any, key: str) -> None:
+    def call_if_allowed(
+        window: Any,
+        name: str,
+        values: Any,
+        key: str,
+    ) -> None:
         if name in allowed:
             call(window, name, values, key)
 

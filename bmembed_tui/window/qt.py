@@ -82,7 +82,11 @@ class _Carrier(QObject):  # type: ignore[misc]
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Accept files dragged over the view, before the page sees them."""
-        kinds = (QEvent.Type.DragEnter, QEvent.Type.DragMove, QEvent.Type.Drop)
+        kinds = (
+            QEvent.Type.DragEnter,
+            QEvent.Type.DragMove,
+            QEvent.Type.Drop,
+        )
         if event.type() not in kinds or not event.mimeData().hasUrls():
             return bool(super().eventFilter(watched, event))
         event.setDropAction(Qt.DropAction.CopyAction)

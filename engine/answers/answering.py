@@ -87,11 +87,23 @@ def answer(
     try:
         if not chunk_ids:
             return replace(last, state="done")
-        return _answer(project, settings, last, question, chunk_ids, keep, stop)
+        return _answer(
+            project,
+            settings,
+            last,
+            question,
+            chunk_ids,
+            keep,
+            stop,
+        )
     except CancelledError:
         return replace(last, state="stopped")
     except EngineError as error:
-        return replace(last, state="failed", problem=error)
+        return replace(
+            last,
+            state="failed",
+            problem=error,
+        )
 
 
 def _answer(
@@ -113,7 +125,12 @@ def _answer(
         snapshot = ProjectSnapshot(project, settings, store)
         with closing(open_chat(snapshot, NullReporter(), stop)) as model:
             limit = settings.queries.answer_tokens
-            passages = _fit_into_context(model, question, passages, limit)
+            passages = _fit_into_context(
+                model,
+                question,
+                passages,
+                limit,
+            )
             texts = [chunk.text for chunk in chunks[: len(passages)]]
             begun = replace(empty, passages=len(passages))
             on_partial(begun)
@@ -123,9 +140,20 @@ def _answer(
                 if sentences:
                     on_partial(replace(begun, sentences=sentences))
 
-            values = {"passages": "\n\n".join(passages), "question": question, "count": SENTENCES}
+            values = {
+                "passages": "\n\n".join(passages),
+                "question": question,
+                "count": SENTENCES,
+            }
             message = load_prompt(PROMPT).fill(values)
-            request = Request(message, SHAPE, SENTENCES, limit, settings.training.seed, report)
+            request = Request(
+                message,
+                SHAPE,
+                SENTENCES,
+                limit,
+                settings.training.seed,
+                report,
+            )
             try:
                 reply = model.complete(request)
                 if reply.cut:
@@ -141,7 +169,11 @@ def _answer(
                     "Ask again, or take a server that follows response_format, or another model.",
                     code="answer-unreadable",
                 ) from None
-            return replace(begun, sentences=sentences, state="cut" if reply.cut else "done")
+            return replace(
+                begun,
+                sentences=sentences,
+                state="cut" if reply.cut else "done",
+            )
 
 
 def _read_chunks(store: Store, chunk_ids: Sequence[int]) -> list[Chunk]:
@@ -158,12 +190,24 @@ def _read_chunks(store: Store, chunk_ids: Sequence[int]) -> list[Chunk]:
     return [chunks[chunk_id] for chunk_id in chunk_ids]
 
 
-def _format_passage(store: Store, number: int, chunk: Chunk) -> str:
+def _format_passage(
+    store: Store,
+    number: int,
+    chunk: Chunk,
+) -> str:
     """Return a passage with its number, title and headings, as the prompt has it."""
     place = place_of(store.document_card(chunk.document_id).title, chunk.headings)
     if chunk.headings:
-        return number_passage(number, f"{place['title']} > {place['section']}", chunk.text)
-    return number_passage(number, place["title"], chunk.text)
+        return number_passage(
+            number,
+            f"{place['title']} > {place['section']}",
+            chunk.text,
+        )
+    return number_passage(
+        number,
+        place["title"],
+        chunk.text,
+    )
 
 
 def _build_failure(settings: Settings, error: UnansweredError) -> StageError:
@@ -191,7 +235,13 @@ def _fit_into_context(
     If not even the first one fits, its beginning. `limit`: maximum tokens of the answer.
     """
     model.count("\n\n".join(passages))  # a server may thereby report the size of its context
-    room = passage_room(model, (PROMPT,), SENTENCES, limit, question)
+    room = passage_room(
+        model,
+        (PROMPT,),
+        SENTENCES,
+        limit,
+        question,
+    )
     while len(passages) > 1 and model.count("\n\n".join(passages)) > room:
         passages = passages[:-1]
     return [split_to_fit(passages[0], room, model.count)[0], *passages[1:]]

@@ -47,7 +47,11 @@ _RAISED = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])")
 _SIGNS = str.maketrans("‘’‚‛“”„‟‐‑‒–—", "''''\"\"\"\"-----")
 
 
-def number_passage(number: int, place: str, text: str) -> str:
+def number_passage(
+    number: int,
+    place: str,
+    text: str,
+) -> str:
     """Return `[3] Title > Section`, then the text on the next line.
 
     Brackets around numbers in the passage itself become parentheses.
@@ -85,7 +89,11 @@ def read_partial(text: str, passages: Sequence[str]) -> tuple[Sentence, ...]:
     return check_sentences(entries, passages, cut=cut)
 
 
-def _check_sentence(entry: SentenceEntry, passages: Sequence[str], cut: bool) -> Sentence:
+def _check_sentence(
+    entry: SentenceEntry,
+    passages: Sequence[str],
+    cut: bool,
+) -> Sentence:
     """Return a sentence, and whether its sources exist and one of them contains its quote.
 
     `cut`: the quote may be incomplete.
@@ -103,7 +111,13 @@ def _check_sentence(entry: SentenceEntry, passages: Sequence[str], cut: bool) ->
         is_quoted = any(_contains(_simplify(passage), plain_quote, cut) for passage in cited)
     # Interfaces show sources as numbers in brackets, so the text must not contain others.
     text = _replace_number_brackets(" ".join(entry.text.split()))
-    return Sentence(text, sources, exist, quote, is_quoted)
+    return Sentence(
+        text,
+        sources,
+        exist,
+        quote,
+        is_quoted,
+    )
 
 
 def _replace_number_brackets(text: str) -> str:
@@ -116,7 +130,11 @@ def _replace_number_brackets(text: str) -> str:
     return _BRACKETED.sub(replace, text)
 
 
-def _contains(text: str, quote: str, cut: bool) -> bool:
+def _contains(
+    text: str,
+    quote: str,
+    cut: bool,
+) -> bool:
     """Return whether a text contains a quote of whole words and numbers.
 
     With `cut`, the last word may be incomplete.

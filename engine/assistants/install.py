@@ -57,7 +57,11 @@ class Change:
                 code="config-changed",
             )
         with disk_errors(f"{path} could not be written."):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(
+                mode=0o700,
+                parents=True,
+                exist_ok=True,
+            )
             backup = None
             if self.before is not None:
                 backup = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
@@ -113,7 +117,11 @@ def skill(folder: Path) -> Change:
     """
     path = expand_home(folder) / SKILL / "SKILL.md"
     text = asset_path(f"assistants/{SKILL}/SKILL.md").read_text(encoding="utf-8")
-    return Change(path, _read_text(path), text)
+    return Change(
+        path,
+        _read_text(path),
+        text,
+    )
 
 
 def config_path(client: str, home: Path) -> Path:

@@ -29,7 +29,11 @@ STATELESS = "2026-07-28"
 UNSUPPORTED_VERSION = -32022
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
-SERVER = {"name": "bmembed", "title": "bmembed documents", "version": __version__}
+SERVER = {
+    "name": "bmembed",
+    "title": "bmembed documents",
+    "version": __version__,
+}
 READ_ONLY = {
     "readOnlyHint": True,
     "destructiveHint": False,
@@ -71,12 +75,21 @@ class ToolServer:
             request = self._answers.request(line) if line.strip() else None
             if request:
                 request_id = request.get("id", NO_ANSWER)
-                self._dispatch(request_id, request["method"], request.get("params") or {})
+                self._dispatch(
+                    request_id,
+                    request["method"],
+                    request.get("params") or {},
+                )
         tools = self._opening.result()
         self._thread.submit(tools.close)
         self._thread.shutdown()
 
-    def _dispatch(self, request_id: Any, method: str, params: Any) -> None:
+    def _dispatch(
+        self,
+        request_id: Any,
+        method: str,
+        params: Any,
+    ) -> None:
         """Answer a request at once, or queue it if it is a call of a tool."""
         if request_id is NO_ANSWER:
             return  # notifications need no action
@@ -114,14 +127,23 @@ class ToolServer:
                 "serverInfo": SERVER,
             }
         if method == "server/discover":
-            return {**server, **caching, "supportedVersions": [STATELESS, *HANDSHAKE]}
+            return {
+                **server,
+                **caching,
+                "supportedVersions": [STATELESS, *HANDSHAKE],
+            }
         if method == "tools/list":
             return {"tools": list(self._tools.values()), **caching}
         if method == "ping":
             return {}
         return None
 
-    def _queue_call(self, request_id: Any, params: Mapping[str, Any], version: str | None) -> None:
+    def _queue_call(
+        self,
+        request_id: Any,
+        params: Mapping[str, Any],
+        version: str | None,
+    ) -> None:
         """Queue a call of a tool for the thread, or answer it with an error if it is malformed."""
         name = params.get("name")
         arguments = params.get("arguments") or {}
@@ -133,7 +155,13 @@ class ToolServer:
                 request_id, error=(INVALID_PARAMS, "arguments must be an object", None)
             )
         else:
-            self._thread.submit(self._answer_call, request_id, name, arguments, version)
+            self._thread.submit(
+                self._answer_call,
+                request_id,
+                name,
+                arguments,
+                version,
+            )
 
     def _answer_call(
         self, request_id: Any, name: str, arguments: dict[str, Any], version: str | None
@@ -160,7 +188,12 @@ class ToolServer:
             print(fault_record(fault), file=sys.stderr)
             what = f"The engine had an internal fault ({type(fault).__name__})."
             to_do = "Its standard error says more."
-            problem = EngineError(what, "", to_do, code="internal-fault")
+            problem = EngineError(
+                what,
+                "",
+                to_do,
+                code="internal-fault",
+            )
         text = _format_json(problem.as_dict())
         return {"content": [{"type": "text", "text": text}], "isError": True}
 
@@ -183,7 +216,11 @@ def _read_lines(source: IO[bytes]) -> Iterator[bytes]:
 def _add_envelope(result: dict[str, Any], version: str | None) -> dict[str, Any]:
     """Return a result with the fields that the request's revision of the protocol adds."""
     if version:
-        return {**result, "resultType": "complete", "_meta": {_SERVER_KEY: SERVER}}
+        return {
+            **result,
+            "resultType": "complete",
+            "_meta": {_SERVER_KEY: SERVER},
+        }
     return result
 
 

@@ -144,7 +144,13 @@ class ServedProject:
         """
         if query is None:
             return self._keyword_searcher.look().facets()
-        request = Search(query, "bm25", top=1, facets=True, rerank=False)
+        request = Search(
+            query,
+            "bm25",
+            top=1,
+            facets=True,
+            rerank=False,
+        )
         return self._keyword_searcher.ready().search(request).facets
 
     def close(self) -> None:

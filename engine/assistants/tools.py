@@ -74,8 +74,17 @@ class ProjectTools:
     ) -> dict[str, Any]:
         """Search a project, or all. Raises an error only if no project can be searched."""
         # Ask for one more hit, to know whether there are others.
-        params = {"query": query, "mode": read_mode(mode), "top": top + 1, **filters}
-        request = from_json(Search, {"by_document": True, **params}, strict=True)
+        params = {
+            "query": query,
+            "mode": read_mode(mode),
+            "top": top + 1,
+            **filters,
+        }
+        request = from_json(
+            Search,
+            {"by_document": True, **params},
+            strict=True,
+        )
         outcomes: dict[ServedProject, Found | EngineError] = {}
         for searched in self._select(project):
             try:
@@ -239,7 +248,11 @@ def _format_results(outcomes: dict[ServedProject, Found | EngineError], top: int
             searched.append(_format_search(project, outcome))
     turns = chain.from_iterable(zip_longest(*by_project))
     hits = [hit for hit in turns if hit is not None]
-    return {"results": hits[:top], "truncated": len(hits) > top, "searched": searched}
+    return {
+        "results": hits[:top],
+        "truncated": len(hits) > top,
+        "searched": searched,
+    }
 
 
 def _format_search(project: ServedProject, found: Found) -> dict[str, Any]:

@@ -214,7 +214,11 @@ def _explain_wrong_use(error: Any) -> UsageError:
     command = _name_command(error)
     to_do = f"Try '{command} --help'."
     if type(error).__name__ == "BadParameter":
-        return UsageError(_explain_wrong_value(error) or error.format_message(), "", to_do)
+        return UsageError(
+            _explain_wrong_value(error) or error.format_message(),
+            "",
+            to_do,
+        )
     if command.removeprefix("engine ") in ("search", "find", "ask"):
         to_do += (
             " A query of several words needs quotation marks; one that begins with a minus goes"
@@ -222,7 +226,11 @@ def _explain_wrong_use(error: Any) -> UsageError:
         )
     if command.startswith("engine config"):
         to_do += " 'engine config list PROJECT --all' shows every KEY and its value."
-    return UsageError(error.format_message(), "", to_do)
+    return UsageError(
+        error.format_message(),
+        "",
+        to_do,
+    )
 
 
 def _name_command(error: Any) -> str:

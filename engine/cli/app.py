@@ -281,7 +281,11 @@ def _escape_character(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
-def require_consent(question: str, yes: bool, command: str) -> None:
+def require_consent(
+    question: str,
+    yes: bool,
+    command: str,
+) -> None:
     """Ask on the terminal for consent to what `engine COMMAND` is about to do, unless `yes`.
 
     Raises CancelledError for a no, UsageError where nobody can be asked.

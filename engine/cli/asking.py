@@ -47,7 +47,13 @@ def ask(
         show = _ignore if as_json else printer.show
         stop = threading.Event()
         with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
-            written = answer(project.folder, question, chunks, show, stop.is_set)
+            written = answer(
+                project.folder,
+                question,
+                chunks,
+                show,
+                stop.is_set,
+            )
     # The model got as many of the hits, from the first on.
     read_hits = found.hits[: written.passages]
     if as_json:
@@ -111,7 +117,11 @@ class _Printer:
             progress_console().print(harmless(text), markup=False)
         for sentence in written.sentences[self._finished_sentences :]:
             text = harmless(sentence.text)
-            print(text[self._printed_letters :], end="", flush=True)
+            print(
+                text[self._printed_letters :],
+                end="",
+                flush=True,
+            )
             self._printed_letters = len(text)
             is_last = sentence is written.sentences[-1]
             if not is_last or written.state != "writing":

@@ -64,13 +64,22 @@ def mcp(
     from engine.assistants.protocol import ToolServer
 
     print_note(f"engine mcp: {', '.join(names or ['all projects'])}. {NOTE}")
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answers = os.fdopen(
+        os.dup(1),
+        "w",
+        encoding="utf-8",
+    )
     os.dup2(2, 1)  # what a library prints goes to standard error, not among the answers
     ToolServer(names or (), answers).serve(take_input())
     os._exit(0)  # does not wait for an encoder that is being loaded
 
 
-def write_change(change: Change, yes: bool, command: str, note: str) -> None:
+def write_change(
+    change: Change,
+    yes: bool,
+    command: str,
+    note: str,
+) -> None:
     """Show a change of a file, make it if the user agrees, and print the note."""
     lines = change.diff()
     for line in lines:
@@ -78,7 +87,11 @@ def write_change(change: Change, yes: bool, command: str, note: str) -> None:
     if not lines:
         print_note(f"{change.path} has it already.")
         return
-    require_consent(f"Write {change.path}?", yes, command)
+    require_consent(
+        f"Write {change.path}?",
+        yes,
+        command,
+    )
     backup = change.write()
     if backup:
         print_note(f"Written. The file as it was is {backup}. {note}")

@@ -90,7 +90,11 @@ def new(
         proposal = _propose(list(paths_as_typed))
         if proposal and proposal.here:
             sections["encoder"] = {"model": proposal.model}
-    project = Project.create(name, paths_as_typed.values(), **sections)
+    project = Project.create(
+        name,
+        paths_as_typed.values(),
+        **sections,
+    )
     if len(paths_as_typed) < len(documents):
         print_note("A folder that is named twice is read once.")
     for place, path in paths_as_typed.items():
@@ -115,7 +119,11 @@ def _propose(sources: list[Path]) -> EncoderProposal | None:
     if sys.stderr.isatty():
         print_note("Reading a few documents, to see which encoder suits them …")
     try:
-        proposal = propose_for_files(sources, EncoderSettings(), CorpusSettings().chunk_tokens)
+        proposal = propose_for_files(
+            sources,
+            EncoderSettings(),
+            CorpusSettings().chunk_tokens,
+        )
     except (EngineError, OSError):
         return None
     if not proposal.model:
@@ -181,7 +189,14 @@ def run(
         stages = ORDER
     else:
         stages = SEARCH
-    _run(name, stages, force=force, detach=detach, as_json=as_json, verbose=verbose)
+    _run(
+        name,
+        stages,
+        force=force,
+        detach=detach,
+        as_json=as_json,
+        verbose=verbose,
+    )
 
 
 @app.command()
@@ -211,7 +226,14 @@ def adapt(
     if dry_run:
         _show_offer(name, as_json)
     else:
-        _run(name, ORDER, force=force, detach=detach, as_json=as_json, verbose=verbose)
+        _run(
+            name,
+            ORDER,
+            force=force,
+            detach=detach,
+            as_json=as_json,
+            verbose=verbose,
+        )
 
 
 def _show_offer(name: str, as_json: bool) -> None:
@@ -242,9 +264,21 @@ def _run(
     quoted = quote_argument(name)
     with opened(name) as project:
         if detach:
-            _detach(project, quoted, stages, force, as_json)
+            _detach(
+                project,
+                quoted,
+                stages,
+                force,
+                as_json,
+            )
             return
-        execute(project, stages, force=force, as_json=as_json, verbose=verbose)
+        execute(
+            project,
+            stages,
+            force=force,
+            as_json=as_json,
+            verbose=verbose,
+        )
         if as_json or "embed" not in stages:
             return
         if "evaluate" in stages:
@@ -294,7 +328,11 @@ def _detach(
             "Leave out --detach.",
             code="detach-distributed",
         )
-    run_record = start(project.folder, stages, force=force)
+    run_record = start(
+        project.folder,
+        stages,
+        force=force,
+    )
     if as_json:
         print_line(run_record)
         return
@@ -311,7 +349,13 @@ def _add_stage_command(stage: str, help_text: str) -> None:
         name: ProjectName, force: Force = False, verbose: Verbose = False, as_json: AsJson = False
     ) -> None:
         with opened(name) as project:
-            execute(project, (stage,), force=force, as_json=as_json, verbose=verbose)
+            execute(
+                project,
+                (stage,),
+                force=force,
+                as_json=as_json,
+                verbose=verbose,
+            )
 
     command.__doc__ = help_text
     app.command(stage)(command)
@@ -381,7 +425,11 @@ def import_judgments(
     "also", a list of {"path", "evidence"}, names further documents that answer a question.
     """
     with opened(name) as project:
-        count = project.import_judgments(path, split, measuring=measure)
+        count = project.import_judgments(
+            path,
+            split,
+            measuring=measure,
+        )
         print_note(f"Imported: {format_count(count, 'judged question')}.")
         if not project.counts()["documents"]:
             return
@@ -457,7 +505,12 @@ def benchmark(
         print_json(result)
         return
     table = from_json(FigureTable, result)
-    show_tables({"judged": table}, output(), result["own_systems"], tuple(table.systems))
+    show_tables(
+        {"judged": table},
+        output(),
+        result["own_systems"],
+        tuple(table.systems),
+    )
     for chosen in result["in_use"].values():
         print(chosen["reason"])
     show_differences(
@@ -486,7 +539,13 @@ def demo(
 
     sample = sample_project(project)
     try:
-        execute(sample, ORDER, force=False, as_json=False, verbose=verbose)
+        execute(
+            sample,
+            ORDER,
+            force=False,
+            as_json=False,
+            verbose=verbose,
+        )
     except CancelledError as error:
         error.to_do = f"Run 'engine demo --project {quote_argument(project)}' to resume."
         raise
@@ -504,11 +563,19 @@ def demo(
         else:
             heading = "Now in use"
         console.print()
-        console.rule(f"{change.text} (semantic search)", align="left", style="dim")
+        console.rule(
+            f"{change.text} (semantic search)",
+            align="left",
+            style="dim",
+        )
         show_change(change, heading, console)
     for query in SEARCHES:
         console.print()
-        console.rule(query, align="left", style="dim")
+        console.rule(
+            query,
+            align="left",
+            style="dim",
+        )
         show_found(sample.search(query, top=hits_shown, by_document=True), console)
     sample.close()
     print()

@@ -112,7 +112,12 @@ def unbundle(
     from engine.export.bundle.unpack import unbundle as unpack
 
     with interruptible():
-        made = unpack(file, name, model=model, password=partial(_read_password, password_file))
+        made = unpack(
+            file,
+            name,
+            model=model,
+            password=partial(_read_password, password_file),
+        )
     print_export_notes(made.notes)
     if as_json:
         print_json(made)
@@ -143,7 +148,12 @@ def share(
         what = "Nobody is named who may read the project."
         if off:
             what = "--group and --off cannot be used together."
-        raise UsageError(what, "", "Use one of --group NAME and --off.", code="options-conflict")
+        raise UsageError(
+            what,
+            "",
+            "Use one of --group NAME and --off.",
+            code="options-conflict",
+        )
     plan = plan_sharing(ProjectFolder.open(name), group)
     for kind, count in (("folders", plan.folders), ("files", plan.files)):
         change = f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}"
@@ -164,14 +174,22 @@ def share(
             " group can reach, and name it by its path."
         )
     if plan.folders or plan.files:
-        require_consent(f"Change {plan.project.path}?", yes, "share")
+        require_consent(
+            f"Change {plan.project.path}?",
+            yes,
+            "share",
+        )
         if group is not None:
             copy_shared_graphs(plan.project.path)  # the group cannot read the user's data folder
         plan.apply()
 
 
 @app.command()
-def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson = False) -> None:
+def verify(
+    file: BundleFile,
+    password_file: PasswordFile = None,
+    as_json: AsJson = False,
+) -> None:
     """Check every file of a bundle for damage. It does not find forgery."""
     from engine.export.bundle.unpack import verify as check
 
@@ -190,7 +208,12 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
     print(f"sha256 {bundled.sha256}")
 
 
-def _read_password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:
+def _read_password(
+    file: Path | None,
+    *,
+    new: bool = False,
+    ask: bool = True,
+) -> str | None:
     """Return the password from a file, from the environment, or asked for on a terminal.
 
     It is never an argument of the command, which other users could see. `new`: ask for it twice.

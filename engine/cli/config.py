@@ -125,7 +125,11 @@ def list_settings(
 
 
 @config.command()
-def get(name: ProjectName, key: Key, as_json: AsJson = False) -> None:
+def get(
+    name: ProjectName,
+    key: Key,
+    as_json: AsJson = False,
+) -> None:
     """Print the value of a setting, or its default if it is not set."""
     from engine.settings.values import to_text
 
@@ -157,13 +161,21 @@ def set_value(
     from engine.settings.values import parse_text
 
     setting = _find_setting(key)
-    _change(name, setting.name, parse_text(value, setting.key))
+    _change(
+        name,
+        setting.name,
+        parse_text(value, setting.key),
+    )
 
 
 @config.command()
 def unset(name: ProjectName, key: Key) -> None:
     """Restore the default of a setting."""
-    _change(name, _find_setting(key).name, None)
+    _change(
+        name,
+        _find_setting(key).name,
+        None,
+    )
 
 
 def _find_setting(key: str) -> Setting:
@@ -198,7 +210,11 @@ def _format_value(name: str, key: str) -> str:
     return f"{current.text}, the default"
 
 
-def _change(name: str, key: str, value: Any) -> None:
+def _change(
+    name: str,
+    key: str,
+    value: Any,
+) -> None:
     """Change a setting, None to its default, and print what follows from that."""
     from engine.cli.status_text import format_refresh_advice
     from engine.core.messages.project import WhatIf

@@ -50,7 +50,13 @@ MIN_HEADING = 20  # characters of a heading of a study that are not broken
 COLUMN_FRAME = 3  # characters of a column's border and padding
 TABLE_FRAME = 4  # characters of the first column's borders and padding
 HIT_INDENT = "   "
-METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
+METRICS = (
+    "hit@1",
+    "hit@4",
+    "hit@10",
+    "mrr@10",
+    "ndcg@10",
+)
 
 
 class _NotesConsole(Console):
@@ -79,7 +85,11 @@ def progress_console() -> Console:
 def output() -> Console:
     """Return the console for data. Programs that read a pipe get whole lines."""
     if sys.stdout.isatty():
-        return Console(highlight=False, soft_wrap=False, color_system=_colour_system())
+        return Console(
+            highlight=False,
+            soft_wrap=False,
+            color_system=_colour_system(),
+        )
     return Console(
         highlight=False, soft_wrap=True, width=PIPED_WIDTH, color_system=_colour_system()
     )
@@ -163,12 +173,23 @@ def show_gate(gate: GateTable, console: Console) -> None:
     evidence = "no queries"
     if gate.rung:
         singular, plural = KINDS[gate.rung]
-        evidence = format_count(gate.queries, singular, plural)
+        evidence = format_count(
+            gate.queries,
+            singular,
+            plural,
+        )
     title = (
         f"{gate.mode.capitalize()} search, compared with base: {evidence} · nDCG@10, points, 95 %"
         " interval"
     )
-    table = _make_table(title, "candidate", "difference", "expected", "risk", "outcome")
+    table = _make_table(
+        title,
+        "candidate",
+        "difference",
+        "expected",
+        "risk",
+        "outcome",
+    )
     for row in gate.candidates:
         label = label_of(row.encoder)
         if row.share is not None:
@@ -187,13 +208,23 @@ def show_gate(gate: GateTable, console: Console) -> None:
         outcome: str = row.outcome
         if row.in_use:
             outcome += ", in use"
-        table.add_row(label, difference, expected, risk, outcome)
+        table.add_row(
+            label,
+            difference,
+            expected,
+            risk,
+            outcome,
+        )
     console.print(table)
     if gate.strictness_note:
         console.print(gate.strictness_note)
 
 
-def _make_table(title: str, names: str, *figures: str) -> Table:
+def _make_table(
+    title: str,
+    names: str,
+    *figures: str,
+) -> Table:
     """Return an empty table with headings: a column of names, and columns of figures."""
     table = Table(title=title, title_justify="left")
     table.add_column(names, justify="left")
@@ -274,7 +305,11 @@ def _show_study_table(page: Mapping[str, Any], console: Console) -> None:
     for start, end in _find_fitting_parts(labels, names, columns, console.width):
         if start > 0:
             title = ""
-        table = _make_table(title, "", *names[start:end])
+        table = _make_table(
+            title,
+            "",
+            *names[start:end],
+        )
         for number, label in enumerate(labels):
             table.add_row(Text(label), *(Text(cells[number]) for cells in columns[start:end]))
         console.print(table)
@@ -362,7 +397,11 @@ def show_notes(found: Found) -> None:
         )
 
 
-def _format_heading(hit: Hit, path: str, dated: bool) -> Text:
+def _format_heading(
+    hit: Hit,
+    path: str,
+    dated: bool,
+) -> Text:
     """Return `1. path:line  Title › Section  author  date  [keywords #2, meaning #1]`."""
     page = hit.page_name
     if page:

@@ -50,7 +50,11 @@ def sample_project(name: str = NAME) -> Project:
                 code="folder-taken",
             )
     else:
-        project = Project.create(name, [asset_path("sample/documents")], **SAMPLE_SETTINGS)
+        project = Project.create(
+            name,
+            [asset_path("sample/documents")],
+            **SAMPLE_SETTINGS,
+        )
     if project.settings().queries.backend == "imported" and not imported_queries(project.folder):
         project.import_queries(asset_path(SAMPLE_QUERIES))
     project.import_judgments(asset_path(SAMPLE_QUESTIONS))
@@ -77,7 +81,11 @@ def find_telling_change(report: Report) -> Change | None:
     return None
 
 
-def show_change(change: Change, after: str, console: Console) -> None:
+def show_change(
+    change: Change,
+    after: str,
+    console: Console,
+) -> None:
     """Print the first hits of semantic search before and after adaptation.
 
     They are printed side by side in a wide terminal. `after`: the heading of the second list.
@@ -88,7 +96,12 @@ def show_change(change: Change, after: str, console: Console) -> None:
             console.print(Text(heading, style="bold"))
             console.print(_hits_text(hits))
         return
-    table = Table(show_edge=False, expand=True, box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        show_edge=False,
+        expand=True,
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
     for heading, _ in lists:
         table.add_column(heading, ratio=1)
     table.add_row(*(_hits_text(hits) for _, hits in lists))

@@ -174,7 +174,12 @@ def watch(
 
     stop = threading.Event()
     with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM), opened(name) as project:
-        keep_watching(project.folder, report=print_note, on_event=warn, stop=stop)
+        keep_watching(
+            project.folder,
+            report=print_note,
+            on_event=warn,
+            stop=stop,
+        )
     print_note("Stopped watching.")
 
 

@@ -84,7 +84,12 @@ def encoders(
     elif action == "propose":
         _propose(name or "", as_json)
     else:
-        _compare(name or "", named or [], take, as_json)
+        _compare(
+            name or "",
+            named or [],
+            take,
+            as_json,
+        )
 
 
 def _list(name: str | None, as_json: bool) -> None:
@@ -122,7 +127,12 @@ def _propose(name: str, as_json: bool) -> None:
         _show_proposal(proposal, name)
 
 
-def _compare(name: str, encoders: list[str], take: bool, as_json: bool) -> None:
+def _compare(
+    name: str,
+    encoders: list[str],
+    take: bool,
+    as_json: bool,
+) -> None:
     """Compare encoders; with `take`, or if the user agrees, put one that is better into use."""
     from engine.evaluation.choosing.encoders import compare_encoders
 
@@ -131,7 +141,12 @@ def _compare(name: str, encoders: list[str], take: bool, as_json: bool) -> None:
 
     with opened(name) as project:
         with stoppable() as stop:
-            comparison = compare_encoders(project.folder, encoders, stop, begin)
+            comparison = compare_encoders(
+                project.folder,
+                encoders,
+                stop,
+                begin,
+            )
         if as_json:
             print_json(comparison)
         else:
@@ -148,7 +163,11 @@ def _ask_to_take(better: EncoderResult) -> bool:
     return typer.confirm(harmless(f"{better.named} is better. Use it?"), err=True)
 
 
-def _take(project: Project, trial: EncoderTrial, name: str) -> None:
+def _take(
+    project: Project,
+    trial: EncoderTrial,
+    name: str,
+) -> None:
     """Write an encoder into project.toml."""
     changes = {f"encoder.{key}": value for key, value in trial.changes.items()}
     project.folder.change_settings(changes)
@@ -180,11 +199,24 @@ def _show_proposal(proposal: EncoderProposal, project: str) -> None:
     print(f"    engine config set {quote_argument(project)} encoder.model {proposal.model}")
 
 
-def _format_config_command(project: str, key: str, value: object) -> str:
+def _format_config_command(
+    project: str,
+    key: str,
+    value: object,
+) -> str:
     """Return the command that sets `encoder.KEY`, or unsets it for None."""
-    words = ["unset", project, f"encoder.{key}"]
+    words = [
+        "unset",
+        project,
+        f"encoder.{key}",
+    ]
     if value is not None:
-        words = ["set", project, f"encoder.{key}", str(value)]
+        words = [
+            "set",
+            project,
+            f"encoder.{key}",
+            str(value),
+        ]
     return f"engine config {' '.join(map(quote_argument, words))}"
 
 

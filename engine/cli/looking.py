@@ -67,7 +67,11 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
             output().print(Text(harmless(line)))
 
 
-def _add_steering_command(action: str, done: str, help_text: str) -> None:
+def _add_steering_command(
+    action: str,
+    done: str,
+    help_text: str,
+) -> None:
     """Add the command that calls the function `action` of engine.project.control.
 
     `done`: the end of the note after it, such as `was asked to stop`.
@@ -148,7 +152,11 @@ def report(
     show_verdict(evaluation.verdict, output())
     if full:
         for kind, table in evaluation.tables.items():
-            show_tables({kind: table}, output(), evaluation.own_systems)
+            show_tables(
+                {kind: table},
+                output(),
+                evaluation.own_systems,
+            )
             show_differences(differences_in_use(table, evaluation.fusion_method), output())
         for gate in evaluation.gates.values():
             show_gate(gate, output())
@@ -189,7 +197,11 @@ def doctor(
         _prove(proof, model, as_json=as_json)
         return
     project = ProjectFolder.open(name) if name else None
-    findings = examine(project, model=model, offline=offline)
+    findings = examine(
+        project,
+        model=model,
+        offline=offline,
+    )
     if as_json:
         print_json(findings)
     else:
@@ -217,7 +229,12 @@ def finding_lines(finding: Finding, width: int) -> list[str]:
     )
 
 
-def _prove(target: Path, model: str | None, *, as_json: bool) -> None:
+def _prove(
+    target: Path,
+    model: str | None,
+    *,
+    as_json: bool,
+) -> None:
     """Run the sample without a network, write the page, and print the attempts to open a socket."""
     from engine.cli.console import progress_console
     from engine.doctor.proof import prove

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from engine.core.messages.models import ListedModel, ModelChange
 
 PROGRESS_SECONDS = 0.5  # Between two lines of JSON.
-TITLES = {"encoder": "Encoders", "reranker": "Rerankers", "language model": "Language models"}
+TITLES = {
+    "encoder": "Encoders",
+    "reranker": "Rerankers",
+    "language model": "Language models",
+}
 SETTINGS = {
     "encoder": "encoder.model",
     "reranker": "search.reranker",
@@ -95,9 +99,19 @@ def models(
         return
     with stoppable() as stop, _progress(as_json) as progress:
         if action == "get":
-            changed = service.get_model(named, to, progress, stop)
+            changed = service.get_model(
+                named,
+                to,
+                progress,
+                stop,
+            )
         elif action == "add":
-            changed = service.add(Path(named), link=link, name=name, should_stop=stop)
+            changed = service.add(
+                Path(named),
+                link=link,
+                name=name,
+                should_stop=stop,
+            )
         else:
             changed = service.verify_model(named, stop)
     if as_json:
@@ -158,12 +172,31 @@ def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
     from engine.cli.console import progress_console
 
     console = progress_console()
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    bars = Progress(*columns, console=console, transient=True, disable=console.color_system is None)
-    task = bars.add_task("", total=None, visible=False)
+    columns = (
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    bars = Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=console.color_system is None,
+    )
+    task = bars.add_task(
+        "",
+        total=None,
+        visible=False,
+    )
 
     def show(done: int, total: int) -> None:
-        bars.update(task, completed=done, total=total, visible=True)
+        bars.update(
+            task,
+            completed=done,
+            total=total,
+            visible=True,
+        )
 
     with bars:
         yield show

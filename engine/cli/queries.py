@@ -31,7 +31,11 @@ def sample(
     from engine.queries.sample import sample as make_sample
 
     with opened(name) as project, stoppable() as stop:
-        result = make_sample(project.folder, count, stop)
+        result = make_sample(
+            project.folder,
+            count,
+            stop,
+        )
     if as_json:
         print_json(result)
     else:

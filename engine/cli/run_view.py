@@ -81,12 +81,22 @@ class RunView:
         """Show an event."""
         match event:
             case events.Progress():
-                self._advance(event.unit, event.done, event.total, harmless(event.item))
+                self._advance(
+                    event.unit,
+                    event.done,
+                    event.total,
+                    harmless(event.item),
+                )
             case events.TrainStep():
                 note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s"
                 if event.step < event.steps:
                     note += f" · {duration(event.seconds_left)} left"
-                self._advance("steps", event.step, event.steps, note)
+                self._advance(
+                    "steps",
+                    event.step,
+                    event.steps,
+                    note,
+                )
             case events.Choice():
                 self._explain(f"{event.setting}: {event.value}", f" — {event.reason}")
             case events.HeldOut():
@@ -103,43 +113,93 @@ class RunView:
         match event:
             case events.RunEstimated():
                 estimate = estimate_line(event.seconds, event.unknown)
-                self._say("  · ", estimate, style="bold")
+                self._say(
+                    "  · ",
+                    estimate,
+                    style="bold",
+                )
             case events.StageStarted():
                 if self._bars.disable or self._verbose:  # otherwise the bars show the stage
                     reason = ""
                     if event.reason:
                         reason = f" ({event.reason})"
-                    self._say(f"▸ {event.stage}", reason, style="bold")
+                    self._say(
+                        f"▸ {event.stage}",
+                        reason,
+                        style="bold",
+                    )
             case events.StageSkipped():
-                self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
+                self._say(
+                    f"✓ {event.stage}",
+                    f" {event.reason}, skipped",
+                    style="dim",
+                )
             case events.Paused():
-                self._say(f"‖ {event.stage}", " waits: the run is paused", style="yellow")
+                self._say(
+                    f"‖ {event.stage}",
+                    " waits: the run is paused",
+                    style="yellow",
+                )
             case events.Resumed():
-                self._say(f"▸ {event.stage}", " resumes", style="bold")
+                self._say(
+                    f"▸ {event.stage}",
+                    " resumes",
+                    style="bold",
+                )
             case events.Warned():
-                self._say("  ! ", event.text, style="yellow")
+                self._say(
+                    "  ! ",
+                    event.text,
+                    style="yellow",
+                )
             case events.StageFinished():
                 summary = summary_line(event.summary, self._verbose)
                 costs = duration(event.seconds)
                 if self._verbose:
                     costs += f", {event.peak_memory_mb:,.0f} MB"
-                self._say(f"✓ {event.stage}", f" {summary} [{costs}]", style="green")
+                self._say(
+                    f"✓ {event.stage}",
+                    f" {summary} [{costs}]",
+                    style="green",
+                )
             case events.StageFailed():
                 # The error that ends the command says why.
-                self._say(f"✗ {event.stage}", " failed", style="red")
+                self._say(
+                    f"✗ {event.stage}",
+                    " failed",
+                    style="red",
+                )
 
     def _explain(self, head: str, detail: str) -> None:
         """With `verbose`, print a detail, once for each `head`, as several stages may repeat it."""
         if self._verbose and head not in self._shown:
             self._shown.add(head)
-            self._say("  · ", head + detail, style="cyan")
+            self._say(
+                "  · ",
+                head + detail,
+                style="cyan",
+            )
 
-    def _advance(self, unit: str, done: int, total: int, note: str = "") -> None:
+    def _advance(
+        self,
+        unit: str,
+        done: int,
+        total: int,
+        note: str = "",
+    ) -> None:
         """Move the bar of a unit of work, with a note beside it; by default the time left."""
         if unit not in self._tasks:
             self._clear()
-            self._tasks[unit] = self._bars.add_task(f"  {unit}", total=total, note="")
-        self._bars.update(self._tasks[unit], completed=done, total=total)
+            self._tasks[unit] = self._bars.add_task(
+                f"  {unit}",
+                total=total,
+                note="",
+            )
+        self._bars.update(
+            self._tasks[unit],
+            completed=done,
+            total=total,
+        )
         seconds_left = self._bars.tasks[-1].time_remaining
         if not note and seconds_left:
             note = f"{duration(seconds_left)} left"
@@ -151,7 +211,12 @@ class RunView:
             self._bars.remove_task(task)
         self._tasks.clear()
 
-    def _say(self, head: str, text: str, style: str) -> None:
+    def _say(
+        self,
+        head: str,
+        text: str,
+        style: str,
+    ) -> None:
         """Print a line. `style`: of its `head`."""
         self._console.print(Text.assemble((harmless(head), style), harmless(text)))
 

@@ -220,11 +220,19 @@ def search(
     def search_project(project: Project) -> Found:
         return project.search(request)
 
-    hit_format = HitFormat(files, as_json, dated=sort == "date")
+    hit_format = HitFormat(
+        files,
+        as_json,
+        dated=sort == "date",
+    )
     if name:
         _search_one(name, search_project, hit_format)
     else:
-        _search_all(search_project, hit_format, also or ())
+        _search_all(
+            search_project,
+            hit_format,
+            also or (),
+        )
 
 
 @app.command()
@@ -248,7 +256,13 @@ def find(
 
     if not _exists(folder) and _exists(words):  # in grep's order
         folder, words = words, folder
-    request = Search(words, "bm25", top, types=tuple(file_type or ()), by_document=True)
+    request = Search(
+        words,
+        "bm25",
+        top,
+        types=tuple(file_type or ()),
+        by_document=True,
+    )
 
     def search_folder(project: Project) -> Found:
         _update(project, folder)
@@ -367,7 +381,11 @@ def _search_all(
         print_note("Nothing was found.")
 
 
-def _show(found: Found, project: Project, hit_format: HitFormat) -> None:
+def _show(
+    found: Found,
+    project: Project,
+    hit_format: HitFormat,
+) -> None:
     """Print hits and facets, or only the paths of files, in the wanted format."""
     from engine.cli.console import output, show_found, show_notes
 
@@ -378,7 +396,12 @@ def _show(found: Found, project: Project, hit_format: HitFormat) -> None:
         for path in dict.fromkeys(map(_find_file, found.hits)):
             print_text(path)
     else:
-        show_found(found, output(), _list_source_folders(project), dated=hit_format.dated)
+        show_found(
+            found,
+            output(),
+            _list_source_folders(project),
+            dated=hit_format.dated,
+        )
         for kind, counts in found.facets.items():
             if counts:
                 values = ", ".join(f"{value} ({count})" for value, count in counts.items())

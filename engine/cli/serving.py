@@ -61,7 +61,11 @@ def _serve_stdio(name: str) -> None:
     from engine.service import methods
 
     with opened(name) as project:
-        answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        answers = os.fdopen(
+            os.dup(1),
+            "w",
+            encoding="utf-8",
+        )
         os.dup2(2, 1)  # what a library prints goes to standard error, not among the answers
         Server(project.folder, answers, extra=methods(project.folder)).serve(take_input())
 
@@ -76,7 +80,11 @@ def _serve_http(address: str, names: list[str]) -> None:
 
     place = loopback_address(address)
     api = LocalApi(names)
-    listener = Listener(place, read_token(token_file()), api.answer)
+    listener = Listener(
+        place,
+        read_token(token_file()),
+        api.answer,
+    )
     print_note(f"{listener.url} serves {', '.join(names) or 'all projects'}. Token: {token_file()}")
     stop = threading.Event()
     with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):

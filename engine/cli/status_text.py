@@ -123,7 +123,11 @@ def _read_what_is_in_use(project: Project) -> InUse | None:
     # Without a readable report, the states of the stages say why.
     with suppress(EngineError):
         report = project.report()
-        return InUse(report.in_use, report.fusion_method, float(report.fusion.get("weight", 0.5)))
+        return InUse(
+            report.in_use,
+            report.fusion_method,
+            float(report.fusion.get("weight", 0.5)),
+        )
     return None
 
 
@@ -169,8 +173,16 @@ def format_status(found: Status, name: str) -> Iterator[str]:
         yield from _format_in_use(found.in_use)
     yield from _format_last_run(found, quoted)
     yield from _format_sweep(found, quoted)
-    yield from _format_unread("skipped", found.skipped, quoted)
-    yield from _format_unread(STATE_WORDS["quarantined"], found.quarantined, quoted)
+    yield from _format_unread(
+        "skipped",
+        found.skipped,
+        quoted,
+    )
+    yield from _format_unread(
+        STATE_WORDS["quarantined"],
+        found.quarantined,
+        quoted,
+    )
 
 
 def _format_last_run(status: Status, quoted: str) -> Iterator[str]:
@@ -285,7 +297,11 @@ def _format_progress(progress: RunProgress, quoted: str) -> Iterator[str]:
         yield f"  {state}; to continue: engine resume {quoted}"
 
 
-def _format_unread(state: str, files: Mapping[str, str], quoted: str) -> Iterator[str]:
+def _format_unread(
+    state: str,
+    files: Mapping[str, str],
+    quoted: str,
+) -> Iterator[str]:
     """Yield a line for each of the first files in a state, and how many more there are."""
     for path, reason in list(files.items())[:FILES_SHOWN]:
         yield f"  {state:<10} {path}: {reason}"

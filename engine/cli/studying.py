@@ -139,7 +139,13 @@ def study(
     if listed:
         # Of `engine study --list PROJECT`, the project is in the place of the table.
         project = names[0] if names else table
-        _list(project, models, seeds, settings, as_json)
+        _list(
+            project,
+            models,
+            seeds,
+            settings,
+            as_json,
+        )
         return
     if table is None or not names:
         what = "No study was named."
@@ -173,9 +179,19 @@ def study(
         _make_all(request, force)
         return
     if len(names) == 1:
-        _make(study_of(table), request, force, print_each=True)
+        _make(
+            study_of(table),
+            request,
+            force,
+            print_each=True,
+        )
         return
-    pages = _make(study_of(table), request, force, print_each=False)
+    pages = _make(
+        study_of(table),
+        request,
+        force,
+        print_each=False,
+    )
     if dry_run:
         if as_json:
             print_json(pages)
@@ -232,7 +248,12 @@ def _make_all(request: _Request, force: bool) -> None:
     failed: StageError | None = None
     for wanted in catalogue().values():
         try:
-            made = _make(wanted, request, force, print_each=False)
+            made = _make(
+                wanted,
+                request,
+                force,
+                print_each=False,
+            )
             if len(made) > 1 and not request.dry_run:
                 _make_mean(made, request)
             pages += made
@@ -270,7 +291,12 @@ def _choose_places(request: _Request) -> list[Path | None]:
     return places
 
 
-def _make(wanted: Study, request: _Request, force: bool, print_each: bool) -> list[dict[str, Any]]:
+def _make(
+    wanted: Study,
+    request: _Request,
+    force: bool,
+    print_each: bool,
+) -> list[dict[str, Any]]:
     """Make a study of each data set, and return the JSON of the pages.
 
     `print_each`: with `--json`, print each as soon as it is made.
@@ -303,7 +329,13 @@ def _make(wanted: Study, request: _Request, force: bool, print_each: bool) -> li
             cells = study_cells(
                 project.folder, wanted, chunks, request.models, request.seeds, training_settings
             )
-            work = StudyRun(project.folder, wanted, cells, basis, place)
+            work = StudyRun(
+                project.folder,
+                wanted,
+                cells,
+                basis,
+                place,
+            )
             pages.append(_run(work, name, request.dry_run, force, request.as_json, print_each))
     return pages
 
@@ -338,9 +370,24 @@ def sweep(
 
     with opened(name) as project:
         basis, chunks = basis_of(project.folder)
-        cells = make_grid(grid or (), project.settings(), chunks)
-        work = StudyRun(project.folder, sweep_of(cells), cells, basis)
-        _run(work, name, dry_run, force, as_json)
+        cells = make_grid(
+            grid or (),
+            project.settings(),
+            chunks,
+        )
+        work = StudyRun(
+            project.folder,
+            sweep_of(cells),
+            cells,
+            basis,
+        )
+        _run(
+            work,
+            name,
+            dry_run,
+            force,
+            as_json,
+        )
 
 
 @app.command()
@@ -402,8 +449,17 @@ def lab(
     values.update(_parse_options(changes or ()))
     options = parse_options(values)
     with opened(name) as project, stoppable() as stop, RunView() as view:
-        figures, report = measure_project(project.folder, options, view, stop)
-        data = write_lab(project.folder, figures, report)
+        figures, report = measure_project(
+            project.folder,
+            options,
+            view,
+            stop,
+        )
+        data = write_lab(
+            project.folder,
+            figures,
+            report,
+        )
     if as_json:
         print_json(data)
     else:
@@ -458,10 +514,20 @@ def _open_project(
     for key, value in settings.items():
         section, _, setting = key.partition(".")
         sections.setdefault(section, {})[setting] = value
-    made = beir_project(place, dataset, request.queries, sections, request.validation)
+    made = beir_project(
+        place,
+        dataset,
+        request.queries,
+        sections,
+        request.validation,
+    )
     print_note(f"Project: {place}")
     with stoppable() as stop, RunView() as view:
-        made.run(("ingest", "index", "generate"), on_event=view, should_stop=stop)
+        made.run(
+            ("ingest", "index", "generate"),
+            on_event=view,
+            should_stop=stop,
+        )
     yield made
 
 
@@ -516,7 +582,11 @@ def _run(
         print_note(f"▸ cell {cell.number} of {len(work.cells)}: {cell.name}")
 
     with stoppable() as stop, RunView() as view:
-        page = work.run(on_event=view, should_stop=stop, on_cell=begin)
+        page = work.run(
+            on_event=view,
+            should_stop=stop,
+            on_cell=begin,
+        )
     if as_json and prints_json:
         print_json(page)
     elif not as_json:

@@ -89,7 +89,11 @@ def purge(
     if cached_sources:
         what += f", and what 'engine find' keeps of {cached_sources}"
     size = format_files_and_size(*measure_purge(project))
-    require_consent(f"Delete {what}: {size}? Your documents stay.", yes, "purge")
+    require_consent(
+        f"Delete {what}: {size}? Your documents stay.",
+        yes,
+        "purge",
+    )
     done = remove(project)
     if as_json:
         print_json(done)

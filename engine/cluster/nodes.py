@@ -160,7 +160,11 @@ class Nodes(Generic[Shard, Result]):
             "max_concurrency": slots + 1,
         }
         actor = self._ray.remote(Worker).options(**options)
-        return actor.remote(__version__, max(1, _count_cores(node)), self._packed)
+        return actor.remote(
+            __version__,
+            max(1, _count_cores(node)),
+            self._packed,
+        )
 
     def _check_nodes(self, addresses: list[str]) -> None:
         """Raise UsageError for an unfit node or one without a token, or the `opener`'s error.
@@ -250,9 +254,20 @@ def _is_open(address: str) -> bool:
     environ = dict(os.environ)
     environ.pop("RAY_AUTH_TOKEN", None)
     environ[AUTHENTICATION] = "disabled"
-    command = [sys.executable, "-P", "-c", code, address]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        code,
+        address,
+    ]
     with suppress(subprocess.TimeoutExpired):
-        joined = subprocess.run(command, env=environ, capture_output=True, timeout=_CONNECT_SECONDS)
+        joined = subprocess.run(
+            command,
+            env=environ,
+            capture_output=True,
+            timeout=_CONNECT_SECONDS,
+        )
         return joined.returncode == 0
     return False
 

@@ -29,7 +29,12 @@ class Worker:
     If its node is lost, Ray restarts it elsewhere and repeats its shards.
     """
 
-    def __init__(self, version: str, cores: int, packed: bytes) -> None:
+    def __init__(
+        self,
+        version: str,
+        cores: int,
+        packed: bytes,
+    ) -> None:
         """Open the function, if both sides run the same `version`.
 
         `cores`: the threads that libraries may use. `packed`: a pickled opener (a function of a

@@ -24,7 +24,13 @@ def _names(
     months: str, short_months: str, days: str, short_days: str, months_of_day: str = ""
 ) -> CalendarNames:
     """Build the names of a language from lists, each a string separated by spaces."""
-    lists = (months, short_months, days, short_days, months_of_day)
+    lists = (
+        months,
+        short_months,
+        days,
+        short_days,
+        months_of_day,
+    )
     return CalendarNames(*(tuple(names.split()) for names in lists))
 
 

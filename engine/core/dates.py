@@ -7,7 +7,12 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from engine.core.errors import UsageError
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(
+    1970,
+    1,
+    1,
+    tzinfo=UTC,
+)
 
 
 def to_local(seconds: float) -> datetime:
@@ -47,7 +52,11 @@ def day(seconds: float | None) -> str:
         return ""
 
 
-def document_date(changed: float | None, created: float | None, modified: float) -> float:
+def document_date(
+    changed: float | None,
+    created: float | None,
+    modified: float,
+) -> float:
     """Return the date that a document gives itself, else that of its file.
 
     Its last change comes before its creation.
@@ -72,4 +81,9 @@ def read_day(text: str) -> float:
         return seconds
     except (ValueError, OverflowError):
         to_do = "Write it as YYYY-MM-DD, such as 2031-04-30."
-        raise UsageError(f"'{text}' is not a date.", "", to_do, code="date-invalid") from None
+        raise UsageError(
+            f"'{text}' is not a date.",
+            "",
+            to_do,
+            code="date-invalid",
+        ) from None

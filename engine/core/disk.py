@@ -96,7 +96,12 @@ def json_sha256(value: object) -> str:
 def remembered_sha256(path: Path) -> str:
     """Return `file_sha256`, computed once in this process for a file's identity, size and mtime."""
     status = path.stat()
-    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    key = (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+    )
     if key not in _digests:
         _digests[key] = file_sha256(path)
     return _digests[key]
@@ -133,12 +138,26 @@ def disk_errors(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             advice = "Free some disk space and try again."
-            raise ResourceError(what, reason_of(error), advice, code="disk-full") from error
+            raise ResourceError(
+                what,
+                reason_of(error),
+                advice,
+                code="disk-full",
+            ) from error
         advice = "Check the disk and the folder's permissions."
-        raise EngineError(what, reason_of(error), advice, code="write-failed") from error
+        raise EngineError(
+            what,
+            reason_of(error),
+            advice,
+            code="write-failed",
+        ) from error
 
 
-def check_room(folder: Path, size: int, otherwise: str = "choose another disk") -> None:
+def check_room(
+    folder: Path,
+    size: int,
+    otherwise: str = "choose another disk",
+) -> None:
     """Raise ResourceError if the folder's disk has less than `size` bytes free.
 
     `otherwise`: what to do instead of freeing space.
@@ -176,12 +195,24 @@ def publish_folder(temporary: Path, final: Path) -> Iterator[Path]:
 def _open_to_group(folder: Path, group: int) -> None:
     """Give a folder and all in it to a group, with the modes of a shared project."""
     for parent, _, names in os.walk(folder):
-        _set_shared_mode(Path(parent), "folders", group)
+        _set_shared_mode(
+            Path(parent),
+            "folders",
+            group,
+        )
         for name in names:
-            _set_shared_mode(Path(parent) / name, "files", group)
+            _set_shared_mode(
+                Path(parent) / name,
+                "files",
+                group,
+            )
 
 
-def _set_shared_mode(path: Path, kind: str, group: int) -> None:
+def _set_shared_mode(
+    path: Path,
+    kind: str,
+    group: int,
+) -> None:
     """Set group and mode of a path in a shared project. `kind`: `folders` or `files`."""
     set_group(path, group)
     path.chmod(SHARED[kind])
@@ -216,7 +247,11 @@ def write_tree(files: Mapping[str, bytes], folder: Path) -> None:
     Raises OSError.
     """
     for name, content in files.items():
-        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / name).parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         (folder / name).write_bytes(content)
 
 

@@ -117,7 +117,11 @@ class SettingsError(UsageError):
 
     def as_dict(self) -> dict[str, str]:
         """Return the error with its place."""
-        return {**super().as_dict(), "key": self.key, "line": str(self.line)}
+        return {
+            **super().as_dict(),
+            "key": self.key,
+            "line": str(self.line),
+        }
 
     def at(self, *, key: str = "", line: int = 0) -> Self:
         """Set the place in project.toml, and return the error."""
@@ -184,9 +188,23 @@ class DamagedError(EngineError):
     code = "damaged"
 
     @classmethod
-    def of_stage(cls, stage: str, what: str, why: str = "", *, code: str) -> Self:
+    def of_stage(
+        cls,
+        stage: str,
+        what: str,
+        why: str = "",
+        *,
+        code: str,
+    ) -> Self:
         """Return the error of a damaged result that running its stage builds again."""
-        return cls(what, why, f"Run 'engine {stage}'.", code=code, stage=stage, command=stage)
+        return cls(
+            what,
+            why,
+            f"Run 'engine {stage}'.",
+            code=code,
+            stage=stage,
+            command=stage,
+        )
 
 
 class NotBuiltError(EngineError):
@@ -204,17 +222,32 @@ class CancelledError(EngineError):
     code = "cancelled"
 
 
-def nearest(word: str, valid: Iterable[str], cutoff: float = 0.5) -> str | None:
+def nearest(
+    word: str,
+    valid: Iterable[str],
+    cutoff: float = 0.5,
+) -> str | None:
     """Return the valid word closest to a mistyped one; None if no similarity reaches `cutoff`.
 
     Similarities lie between 0 and 1 (the same).
     """
     spellings = {name.lower(): name for name in valid}
-    close = difflib.get_close_matches(word.lower(), list(spellings), n=1, cutoff=cutoff)
+    close = difflib.get_close_matches(
+        word.lower(),
+        list(spellings),
+        n=1,
+        cutoff=cutoff,
+    )
     return spellings[close[0]] if close else None
 
 
-def unknown_name(kind: str, name: str, valid: Collection[str], *, code: str) -> UsageError:
+def unknown_name(
+    kind: str,
+    name: str,
+    valid: Collection[str],
+    *,
+    code: str,
+) -> UsageError:
     """Return the error of a name that is not one of the `valid` ones.
 
     `kind`: what it is a name of, such as `search mode`.

@@ -184,8 +184,16 @@ Emit = Callable[[Event], None]
 
 def encode(event: Event) -> str:
     """Return one line of the log, without the line end."""
-    data = {"event": event.name, "time": round(time.time(), 3), **asdict(event)}
-    return json.dumps(data, ensure_ascii=False, default=_plain)
+    data = {
+        "event": event.name,
+        "time": round(time.time(), 3),
+        **asdict(event),
+    }
+    return json.dumps(
+        data,
+        ensure_ascii=False,
+        default=_plain,
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -38,7 +38,11 @@ def missing_packages(extra: str) -> list[str]:
     ]
 
 
-def install_command(extra: str, root: Path = _ROOT, prefix: Path = Path(sys.prefix)) -> str:
+def install_command(
+    extra: str,
+    root: Path = _ROOT,
+    prefix: Path = Path(sys.prefix),
+) -> str:
     """Return the command that adds an extra to the environment in `prefix`.
 
     From a clone in `root`, it installs the versions that were tested.

@@ -27,7 +27,11 @@ class Interval:
 
     def percent(self) -> Interval:
         """Return the interval in percent."""
-        return Interval(100 * self.value, 100 * self.low, 100 * self.high)
+        return Interval(
+            100 * self.value,
+            100 * self.low,
+            100 * self.high,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,12 @@ class Difference:
 
     def percent(self) -> Difference:
         """Return the difference in percent; probabilities stay shares."""
-        return replace(self, value=100 * self.value, low=100 * self.low, high=100 * self.high)
+        return replace(
+            self,
+            value=100 * self.value,
+            low=100 * self.low,
+            high=100 * self.high,
+        )
 
     def without_verdict(self) -> Difference:
         """Return the difference with the verdict `proves nothing` in place of better or worse.
@@ -155,7 +164,12 @@ class FigureTable:
             pairs=_without_verdicts(self.pairs),
         )
 
-    def gap(self, system: str, reference: str, metric: str = "ndcg@10") -> Difference | None:
+    def gap(
+        self,
+        system: str,
+        reference: str,
+        metric: str = "ndcg@10",
+    ) -> Difference | None:
         """Return the difference of a system to `reference`; None if they were not compared."""
         if reference == self.base:
             row = self.differences.get(system)

@@ -44,7 +44,12 @@ class Answers:
         self.give(key, error=(INVALID_REQUEST, "not a JSON-RPC 2.0 request", None))
         return None
 
-    def give(self, key: Any, result: Any = None, error: tuple[int, str, Any] | None = None) -> None:
+    def give(
+        self,
+        key: Any,
+        result: Any = None,
+        error: tuple[int, str, Any] | None = None,
+    ) -> None:
         """Answer the request with the id `key`: by its result, or by an error.
 
         `error`: code, message and data.

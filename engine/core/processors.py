@@ -80,7 +80,12 @@ def available_cores() -> tuple[int, str]:
     else:
         allowed = frozenset(range(os.cpu_count() or 1))
     cpuinfo = read_or_empty(Path("/proc/cpuinfo"))
-    return usable_cores(cpuinfo, allowed, cgroup_cpus(), os.environ.get("OMP_NUM_THREADS"))
+    return usable_cores(
+        cpuinfo,
+        allowed,
+        cgroup_cpus(),
+        os.environ.get("OMP_NUM_THREADS"),
+    )
 
 
 def read_or_empty(path: Path) -> str:

@@ -13,7 +13,13 @@ QueryKind = Literal["question", "keyword", "title", "claim", "everyday", "import
 `everyday`: like someone who half remembers the matter and does not know the document's terms.
 `imported`: an imported query whose file names no kind.
 """
-WRITTEN_KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim", "everyday")
+WRITTEN_KINDS: tuple[QueryKind, ...] = (
+    "question",
+    "keyword",
+    "title",
+    "claim",
+    "everyday",
+)
 Kind = Literal[
     "",
     "encrypted",

@@ -58,7 +58,11 @@ def spawn(
     module: str, arguments: Sequence[str], environ: Mapping[str, str], **options: Any
 ) -> subprocess.Popen[bytes]:
     """Start `python -m MODULE ARGUMENTS` in its own session; `options` are those of Popen."""
-    variables = {**environ, **python_environment(), "PYTHONPATH": import_path()}
+    variables = {
+        **environ,
+        **python_environment(),
+        "PYTHONPATH": import_path(),
+    }
     return subprocess.Popen(
         python_command(module, *arguments), env=variables, **own_session(), **options
     )
@@ -69,7 +73,13 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
     With -P, modules in the user's working directory do not hide the installed ones.
     """
-    return [*python_program(), "-P", "-m", module, *arguments]
+    return [
+        *python_program(),
+        "-P",
+        "-m",
+        module,
+        *arguments,
+    ]
 
 
 class ChildOutput:
@@ -83,7 +93,11 @@ class ChildOutput:
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         assert child.stdout is not None
         self._parts: list[bytes] = []
-        self._reader = threading.Thread(target=self._read, args=(child.stdout,), daemon=True)
+        self._reader = threading.Thread(
+            target=self._read,
+            args=(child.stdout,),
+            daemon=True,
+        )
         # `Popen` then neither reads nor closes the pipe.
         child.stdout = None
         self._reader.start()
@@ -120,7 +134,14 @@ def run_in_subprocess(
     died.
     """
     pipe = subprocess.PIPE
-    child = spawn(module, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=stderr)
+    child = spawn(
+        module,
+        arguments,
+        os.environ,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=stderr,
+    )
     output = ChildOutput(child)
     was_asked_to_stop = False
     try:
@@ -140,7 +161,11 @@ def run_in_subprocess(
         if error is not None:
             raise error
     if was_asked_to_stop:
-        raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.")
+        raise CancelledError(
+            f"{what} was cancelled.",
+            "",
+            "Nothing was changed.",
+        )
     raise StageError(
         f"{what} crashed ({describe_exit_code(child.returncode)}).",
         "Native code of a model library crashed.",
@@ -167,7 +192,11 @@ def run_as_child(work: Callable[..., Any]) -> NoReturn:
 
     The work is called as `work(should_stop, *arguments)`.
     """
-    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    output = os.fdopen(
+        os.dup(1),
+        "w",
+        encoding="utf-8",
+    )
     stopping = threading.Event()
     obey_parent(take_input(), stopping)
     prepare_process()
@@ -197,7 +226,11 @@ def explain_memory(stage: str) -> str:
     return "Close other programs, and run again."
 
 
-def crash_error(stage: str, code: int, folder: Path) -> EngineError:
+def crash_error(
+    stage: str,
+    code: int,
+    folder: Path,
+) -> EngineError:
     """Return the error of a stage that ended without one.
 
     `code`: as subprocess returns it. `folder`: that of the run.

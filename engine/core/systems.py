@@ -54,14 +54,29 @@ def _list_systems() -> Iterable[System]:
         BM25, "keywords (BM25)", "keywords", "search for the words of the query, without an encoder"
     )
     for name, label, what in _WITH_ENCODER:
-        yield System(name, label, label, what)
+        yield System(
+            name,
+            label,
+            label,
+            what,
+        )
     for way, (fusion, how) in _FUSED.items():
         for name, label, what in _WITH_ENCODER:
-            yield System(f"{way}{name}", f"{fusion}, {label}", f"hybrid {label}", f"{what}; {how}")
+            yield System(
+                f"{way}{name}",
+                f"{fusion}, {label}",
+                f"hybrid {label}",
+                f"{what}; {how}",
+            )
     yield System(
         HYBRID_BASE, HYBRID_BASE, "hybrid base", "hybrid search with the encoder before adaptation"
     )
-    yield System(HYBRID_IN_USE, HYBRID_IN_USE, "hybrid in use", "hybrid search as it is now")
+    yield System(
+        HYBRID_IN_USE,
+        HYBRID_IN_USE,
+        "hybrid in use",
+        "hybrid search as it is now",
+    )
 
 
 SYSTEMS = {system.name: system for system in _list_systems()}
@@ -76,7 +91,12 @@ def system_of(name: str) -> System:
         return System(name, name, name, "")
     weight = name.removeprefix(INTERPOLATED)
     what = "an interpolation of the encoder before and after adaptation"
-    return System(name, f"interpolation, {weight}", f"weight {weight}", what)
+    return System(
+        name,
+        f"interpolation, {weight}",
+        f"weight {weight}",
+        what,
+    )
 
 
 def label_of(name: str) -> str:

@@ -164,7 +164,21 @@ def language_name(code: str) -> str:
     return LANGUAGES.get(code, code)
 
 
-_ROUND_MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 45)
+_ROUND_MINUTES = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    12,
+    15,
+    20,
+    30,
+    45,
+)
 
 
 def approximate_duration(seconds: float) -> str:
@@ -183,7 +197,11 @@ def approximate_duration(seconds: float) -> str:
     return f"about {format_count(minutes, 'minute')}"
 
 
-def format_count(count: int, singular: str, plural: str = "") -> str:
+def format_count(
+    count: int,
+    singular: str,
+    plural: str = "",
+) -> str:
     """Return a count and its noun: `1 query`, `1,200 queries`.
 
     `plural`: by default the singular with an s.

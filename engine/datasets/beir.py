@@ -77,10 +77,20 @@ class BeirReader:
                 raise MalformedError(place, f"the _id '{key}' occurs twice")
             seen.add(key)
             text = _read_text(row, "text", place)
-            title = _read_text(row, "title", place, default="")
+            title = _read_text(
+                row,
+                "title",
+                place,
+                default="",
+            )
             if not text.strip():
                 text = title
-            yield ReadDocument(title.strip(), text, external_id=key, format="beir")
+            yield ReadDocument(
+                title.strip(),
+                text,
+                external_id=key,
+                format="beir",
+            )
         if not seen:
             raise MalformedError(str(path), "it holds no documents")
 
@@ -140,7 +150,11 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
     judged: dict[str, JudgedQuery] = {}
     for place, row in _read_json_lines(path):
         text = _read_text(row, "query", place)
-        evidence = _read_evidence(row, ("evidence",), place)
+        evidence = _read_evidence(
+            row,
+            ("evidence",),
+            place,
+        )
         if not evidence:
             raise MalformedError(place, "the key 'evidence' is missing or empty")
         document = _read_text(row, "path", place, default="") or None
@@ -166,7 +180,11 @@ def read_training_queries(path: Path) -> list[ImportedQuery]:
     texts = {document.external_id: document.text for document in corpus}
     queries = []
     for judged in read_beir_judgments(folder, path.stem):
-        best_first = sorted(judged.grades, key=itemgetter(1), reverse=True)
+        best_first = sorted(
+            judged.grades,
+            key=itemgetter(1),
+            reverse=True,
+        )
         for document, grade in best_first:
             if document in texts:
                 evidence = (texts[document][:_EVIDENCE_LENGTH],)
@@ -190,14 +208,23 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
         if not text.strip():
             raise MalformedError(place, "the query is empty")
         document_key = "document" if "document" in row else "doc"
-        document = _read_text(row, document_key, place, default="")
+        document = _read_text(
+            row,
+            document_key,
+            place,
+            default="",
+        )
         grade = row.get("grade")
         # JSON's `true` is an `int` as well, but no grade.
         is_grade = type(grade) is int and 1 <= grade <= MAX_GRADE
         if grade is not None and not is_grade:
             problem = f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}"
             raise MalformedError(place, problem)
-        evidence = _read_evidence(row, ("evidence", "evidence_list"), place)
+        evidence = _read_evidence(
+            row,
+            ("evidence", "evidence_list"),
+            place,
+        )
         queries.append(ImportedQuery(text, evidence, document or None, grade, _read_kind(row)))
     return queries
 
@@ -220,7 +247,11 @@ def _read_further_answers(row: Row, place: str) -> tuple[FurtherAnswer, ...]:
     for item in entries:
         entry = _check_object(item, place)
         path = _read_text(entry, "path", place, default="") or None
-        evidence = _read_evidence(entry, ("evidence",), place)
+        evidence = _read_evidence(
+            entry,
+            ("evidence",),
+            place,
+        )
         if path is None and not evidence:
             raise MalformedError(place, "an entry has neither 'path' nor 'evidence'")
         answers.append(FurtherAnswer(path, evidence))
@@ -314,7 +345,11 @@ def _check_object(row: Any, place: str) -> Row:
     return row
 
 
-def _read_identifier(row: Row, key: str, place: str) -> str:
+def _read_identifier(
+    row: Row,
+    key: str,
+    place: str,
+) -> str:
     """Return the id at `key` as text; in the file it may be a whole number, such as 42."""
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
@@ -322,7 +357,12 @@ def _read_identifier(row: Row, key: str, place: str) -> str:
     return clean(str(value))
 
 
-def _read_text(row: Row, key: str, place: str, default: str | None = None) -> str:
+def _read_text(
+    row: Row,
+    key: str,
+    place: str,
+    default: str | None = None,
+) -> str:
     """Return a key's text with plain line ends and without invisible characters.
 
     With a `default` the key may be missing or null; without, that raises MalformedError.
@@ -337,7 +377,11 @@ def _read_text(row: Row, key: str, place: str, default: str | None = None) -> st
     return drop_invisible(clean(value))
 
 
-def _read_evidence(row: Row, keys: tuple[str, ...], place: str) -> tuple[str, ...]:
+def _read_evidence(
+    row: Row,
+    keys: tuple[str, ...],
+    place: str,
+) -> tuple[str, ...]:
     """Return the non-blank strings at the first of the `keys` that the row has.
 
     The value may be a single string. Returns () if the row has none of the keys.

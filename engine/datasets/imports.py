@@ -61,13 +61,22 @@ def import_judgments(
             "Give each query evidence or a document id.",
             code="dataset-without-judgments",
         )
-    write_rows(project, "judgments-*.jsonl", map(_build_judged_row, judged))
+    write_rows(
+        project,
+        "judgments-*.jsonl",
+        map(_build_judged_row, judged),
+    )
     with closing(project.store()) as store:
         store.put_judged(judged)
     return len(judged)
 
 
-def import_queries(project: ProjectFolder, path: Path, *, validation: bool = False) -> int:
+def import_queries(
+    project: ProjectFolder,
+    path: Path,
+    *,
+    validation: bool = False,
+) -> int:
     """Add training queries from a file, and return how many were read.
 
     The file is JSONL or a JSON array of {query, evidence?, document?, kind?}, or qrels/SPLIT.tsv of
@@ -84,7 +93,11 @@ def import_queries(project: ProjectFolder, path: Path, *, validation: bool = Fal
             code="dataset-empty",
         )
     name = f"{VALIDATION}*.jsonl" if validation else "queries-*.jsonl"
-    write_rows(project, name, map(_build_query_row, queries))
+    write_rows(
+        project,
+        name,
+        map(_build_query_row, queries),
+    )
     return len(queries)
 
 
@@ -120,16 +133,33 @@ def _build_query_row(query: ImportedQuery) -> dict[str, Any]:
     return row
 
 
-def read_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) -> list[Row]:
+def read_rows(
+    path: Path,
+    read: Callable[[Any], Row],
+    holds: str,
+    *,
+    code: str,
+) -> list[Row]:
     """Read the rows of a JSONL file of the imports folder; none if there is no such file.
 
     `read` turns a JSON object into a row. `holds`: what the file contains, for the error message.
     Raises DatasetError if the file is damaged.
     """
-    return read_lines(path, lambda line: read(json.loads(line)), holds, code=code)
+    return read_lines(
+        path,
+        lambda line: read(json.loads(line)),
+        holds,
+        code=code,
+    )
 
 
-def read_lines(path: Path, read: Callable[[str], Row], holds: str, *, code: str) -> list[Row]:
+def read_lines(
+    path: Path,
+    read: Callable[[str], Row],
+    holds: str,
+    *,
+    code: str,
+) -> list[Row]:
     """Read as `read_rows`, but let `read` turn each line of JSON, not yet parsed, into a row."""
     rows = []
     number = 0
@@ -155,7 +185,12 @@ def read_judgments(path: Path) -> list[JudgedQuery]:
 
     Raises DatasetError if the file is damaged.
     """
-    rows = read_rows(path, _read_judged_row, "judged questions", code="dataset-unreadable")
+    rows = read_rows(
+        path,
+        _read_judged_row,
+        "judged questions",
+        code="dataset-unreadable",
+    )
     return [query for query in rows if query.evidence or query.grades or query.path]
 
 
@@ -234,7 +269,11 @@ def import_neighbouring_judgments(context: StageContext, corpora: Iterable[Path]
             continue
         context.store.put_judged(judged)
         reason = f"queries.jsonl and qrels/test.tsv lie next to {corpus}"
-        context.report_choice("judgments", len(judged), reason)
+        context.report_choice(
+            "judgments",
+            len(judged),
+            reason,
+        )
 
 
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
@@ -251,7 +290,11 @@ def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
             first = queries.setdefault(key, query)
             kind = query.kind if first.kind == "imported" else first.kind
             validation = for_validation or first.validation
-            queries[key] = replace(first, kind=kind, validation=validation)
+            queries[key] = replace(
+                first,
+                kind=kind,
+                validation=validation,
+            )
     return list(queries.values())
 
 
@@ -285,16 +328,28 @@ def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:
     return sorted(path.name for path in (project.path / "imports").glob(f"{kind}-*.jsonl"))
 
 
-def write_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_rows(
+    project: ProjectFolder,
+    name: str,
+    rows: Iterable[Mapping[str, Any]],
+) -> None:
     """Write a file of the imports folder, one line of JSON per row.
 
     `*` in `name` is replaced by a hash of the content: `queries-*.jsonl` becomes, for example,
     `queries-0123456789abcdef.jsonl`.
     """
-    write_lines(project, name, (json.dumps(row, ensure_ascii=False) for row in rows))
+    write_lines(
+        project,
+        name,
+        (json.dumps(row, ensure_ascii=False) for row in rows),
+    )
 
 
-def write_lines(project: ProjectFolder, name: str, lines: Iterable[str]) -> None:
+def write_lines(
+    project: ProjectFolder,
+    name: str,
+    lines: Iterable[str],
+) -> None:
     """Write a file as `write_rows` does, from lines of JSON."""
     text = "".join(line + "\n" for line in lines)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

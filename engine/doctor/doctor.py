@@ -153,7 +153,11 @@ def _examine_hardware(device: str, dtype: str) -> list[Finding]:
     """Return the device, precision and threads that a training would use."""
     from engine.encoders.hardware import choose_hardware
 
-    hardware = choose_hardware(device, dtype, purpose="train")
+    hardware = choose_hardware(
+        device,
+        dtype,
+        purpose="train",
+    )
     return [
         Finding(choice.setting, "good", choice.value, choice.reason) for choice in hardware.choices
     ]
@@ -322,12 +326,23 @@ def _describe_access_lists(found: str, folder: Path) -> Finding:
     """
     if is_in_profile(folder):
         follows = "unless their access lists were changed, other users cannot read them"
-        return Finding("permissions", "note", found, f"{follows}; that is not checked")
+        return Finding(
+            "permissions",
+            "note",
+            found,
+            f"{follows}; that is not checked",
+        )
     follows = (
         f"{folder} is outside your profile, so other users may read them: look at the folder's"
         " Properties, Security"
     )
-    return Finding("permissions", "problem", found, follows, "project-outside-profile")
+    return Finding(
+        "permissions",
+        "problem",
+        found,
+        follows,
+        "project-outside-profile",
+    )
 
 
 def _list_project_paths(project: ProjectFolder) -> list[Path]:

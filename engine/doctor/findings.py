@@ -49,8 +49,16 @@ PROGRAM_BYTES = 500_000_000
 """Memory of Python with torch, transformers and peft, before a model is loaded (measured)."""
 LINK_BYTES = 160
 """Bytes per vector of its id and of what usearch's graph adds to its int8 copy (measured)."""
-WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
+WEIGHT_BYTES = {
+    "float32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+}
+INDEX_BYTES = {
+    "f32": 4,
+    "f16": 2,
+    "i8": 1,
+}
 ADAPTED_GRAPHS = 2
 """Float32 graphs of adapted encoders on disk: of the one in use, and of the one to replace it."""
 ADAPTERS_AT_ONCE = 14
@@ -111,13 +119,21 @@ def examine_reranker(project: ProjectFolder, settings: Settings) -> list[Finding
     speed = measure_speed(reranker, passages, seconds)
     follows = f"{speed.passages} fit into {seconds:g} s of a search (search.rerank_seconds)"
     if taught_passages and not is_server(settings.search.reranker):
-        cost = TeacherCost(speed.name, taught_passages, speed.passages_per_second)
+        cost = TeacherCost(
+            speed.name,
+            taught_passages,
+            speed.passages_per_second,
+        )
         follows += f"; as a teacher of the encoder it takes {cost.format_cost} (training.teacher)"
     state = "good" if speed.passages else "note"
     return [Finding("reranker", state, f"{speed.name} scores {speed.format_rate}", follows)]
 
 
-def estimate_needs(project: ProjectFolder | None, settings: Settings, model: str) -> list[Finding]:
+def estimate_needs(
+    project: ProjectFolder | None,
+    settings: Settings,
+    model: str,
+) -> list[Finding]:
     """Return what the next run needs of memory and disk, against what is free.
 
     Empty where the model or the device cannot be used.
@@ -127,7 +143,11 @@ def estimate_needs(project: ProjectFolder | None, settings: Settings, model: str
     from engine.training.recipe import config_of
 
     try:
-        hardware = choose_hardware(settings.encoder.device, settings.encoder.dtype, purpose="train")
+        hardware = choose_hardware(
+            settings.encoder.device,
+            settings.encoder.dtype,
+            purpose="train",
+        )
         folder = resolve_model(model)
         config = config_of(settings)
         if project is None:
@@ -155,8 +175,20 @@ def _compare_memory(
     """Compare the memory that a training needs with what is free."""
     free, where = measure_free_memory(hardware)
     size = model_size(model)
-    least = estimate_training_memory(size, config, hardware, chunks, 0)
-    most = estimate_training_memory(size, config, hardware, chunks, free)
+    least = estimate_training_memory(
+        size,
+        config,
+        hardware,
+        chunks,
+        0,
+    )
+    most = estimate_training_memory(
+        size,
+        config,
+        hardware,
+        chunks,
+        free,
+    )
     found = (
         f"at least {size_text(least)} for training with {model.name}, of {size_text(free)}"
         f" free{where}"
@@ -164,7 +196,12 @@ def _compare_memory(
     if least > free:
         to_do = "choose a smaller encoder, lower encoder.max_tokens, or close programs"
         return Finding("memory need", "problem", found, to_do)
-    return Finding("memory need", "good", found, f"{ENOUGH}; it uses up to {size_text(most)} of it")
+    return Finding(
+        "memory need",
+        "good",
+        found,
+        f"{ENOUGH}; it uses up to {size_text(most)} of it",
+    )
 
 
 def measure_free_memory(hardware: Hardware) -> tuple[int, str]:
@@ -210,8 +247,18 @@ def _compare_disk(
     )
     found = f"{precision} {size_text(need)} for a whole run, of {size_text(free)} free"
     if need <= free:
-        return Finding("disk need", "good", found, f"{basis}{ENOUGH}")
-    return Finding("disk need", "problem", found, f"{basis}free some space before a run")
+        return Finding(
+            "disk need",
+            "good",
+            found,
+            f"{basis}{ENOUGH}",
+        )
+    return Finding(
+        "disk need",
+        "problem",
+        found,
+        f"{basis}free some space before a run",
+    )
 
 
 def estimate_training_memory(
@@ -231,7 +278,12 @@ def estimate_training_memory(
     if is_on_gpu:
         room = max(0, free - weights)
         return weights + _estimate_graphs(size, config, hardware, room)
-    graphs = _estimate_graphs(size, config, hardware, free)
+    graphs = _estimate_graphs(
+        size,
+        config,
+        hardware,
+        free,
+    )
     vectors = chunks * size.width * 4  # float32
     return weights + CPU_SLACK * graphs + vectors + PROGRAM_BYTES
 
@@ -246,10 +298,19 @@ class _UnloadedModel:
 
     def bytes_per_token(self, longest: int, *, checkpointing: bool | None = None) -> float:
         """Return the bytes of a graph per token. `longest`: tokens of the longest text."""
-        return self.size.graph_bytes_per_token(longest, self.weight_bytes, bool(checkpointing))
+        return self.size.graph_bytes_per_token(
+            longest,
+            self.weight_bytes,
+            bool(checkpointing),
+        )
 
 
-def _estimate_graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: int) -> int:
+def _estimate_graphs(
+    size: ModelSize,
+    config: TrainingConfig,
+    hardware: Hardware,
+    free: int,
+) -> int:
     """Return the bytes of the gradient graphs that a step holds at once, by a training's plan.
 
     `free`: the bytes that are free for them.
@@ -257,8 +318,17 @@ def _estimate_graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware
     from engine.training.compute.plan import make_plan
     from engine.training.compute.workers import choose_workers
 
-    model = _UnloadedModel(size, WEIGHT_BYTES[hardware.dtype], config.has_dropout)
-    plan = make_plan(model, config, hardware, free)
+    model = _UnloadedModel(
+        size,
+        WEIGHT_BYTES[hardware.dtype],
+        config.has_dropout,
+    )
+    plan = make_plan(
+        model,
+        config,
+        hardware,
+        free,
+    )
     bytes_per_token = model.bytes_per_token(config.max_tokens, checkpointing=plan.checkpointing)
     # A step's texts: each query with its evidence chunk and its negatives.
     texts = config.queries_per_step * (2 + config.negatives_per_query)

@@ -23,7 +23,13 @@ PROJECT = "bmembed-tui"
 MAX_SHOWN = 5
 _ELSEWHERE = ("..", "bin", "Scripts")
 """First folders of paths in RECORD that lead to programs, or (`..`) out of the packages."""
-_NOT_NEEDED = (".pyc", ".h", ".hpp", ".cuh", ".lib")
+_NOT_NEEDED = (
+    ".pyc",
+    ".h",
+    ".hpp",
+    ".cuh",
+    ".lib",
+)
 """Endings of files that Python makes itself, or that only a C++ compiler reads."""
 _RUNTIME = "*140*.dll"
 """Microsoft's C++ runtime, such as vcruntime140_1.dll."""
@@ -137,7 +143,12 @@ def examine_files() -> list[Finding]:
     return [Finding("files", "good", "sample, prompts, templates and word lists", f"in {folder}")]
 
 
-def examine_extra(name: str, use: str, *, needed: bool = False) -> list[Finding]:
+def examine_extra(
+    name: str,
+    use: str,
+    *,
+    needed: bool = False,
+) -> list[Finding]:
     """Return whether an extra is installed.
 
     `use`: what needs it. `needed`: whether the settings name something that needs it.

@@ -117,7 +117,11 @@ class Proof:
         return sum(len(step.sockets) - len(step.network) for step in self.steps)
 
 
-def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Proof:
+def prove(
+    target: Path,
+    model: str | None,
+    report: Callable[[str], None],
+) -> Proof:
     """Run the program on the sample without sockets, and write the page `target` with the results.
 
     A JSON file is written next to the page. `report` gets the name of each step as it begins.
@@ -160,7 +164,11 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
         # A run shares the base query encoder with other projects; the proof's stays in its folder.
         environ = {**os.environ, "XDG_DATA_HOME": str(Path(folder, "data"))}
         steps, watched = _run_steps(project, environ, report)
-        places = _group_files(watched, Path(folder), weights)
+        places = _group_files(
+            watched,
+            Path(folder),
+            weights,
+        )
     packages = {f"{package.name} {package.version}" for package in metadata.distributions()}
     proof = Proof(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -244,7 +252,17 @@ def _group_files(
     `folder`: the proof's temporary folder. `model`: the folder of the encoder.
     """
     checkout = Path(__file__).parents[2]
-    system_folders = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
+    system_folders = (
+        "/usr",
+        "/lib",
+        "/lib64",
+        "/bin",
+        "/sbin",
+        "/etc",
+        "/proc",
+        "/sys",
+        "/dev",
+    )
     roots = {
         "the sample's documents": [asset_path("sample/documents")],
         "the model": [model] if model else [],

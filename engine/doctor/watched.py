@@ -168,7 +168,12 @@ def _answer_notice(listener: int, program: WatchedProgram) -> None:
     notice_id, process, _flags, call, _machine, _instruction, *arguments = _NOTICE.unpack(notice)
     if call in paths:
         answer = _CONTINUE
-        _record_file(program, process, paths[call], arguments)
+        _record_file(
+            program,
+            process,
+            paths[call],
+            arguments,
+        )
     else:
         answer = _EPERM
         family = _name_family(call, arguments[0])
@@ -198,7 +203,11 @@ def _record_file(
 ) -> None:
     """Record the file that a call opens."""
     with contextlib.suppress(OSError):
-        text = _read_memory(process, arguments[positions.path], _MAX_PATH)
+        text = _read_memory(
+            process,
+            arguments[positions.path],
+            _MAX_PATH,
+        )
         name = os.fsdecode(text.split(b"\0", 1)[0])
         descriptor = _CURRENT_FOLDER
         if positions.folder is not None:
@@ -214,7 +223,11 @@ def _record_file(
             program.read.add(path)
 
 
-def _is_writing(process: int, positions: _PathArguments, arguments: Sequence[int]) -> bool:
+def _is_writing(
+    process: int,
+    positions: _PathArguments,
+    arguments: Sequence[int],
+) -> bool:
     """Return whether a call opens a file for writing."""
     if positions.mode in ("read", "written"):
         return positions.mode == "written"
@@ -227,7 +240,11 @@ def _is_writing(process: int, positions: _PathArguments, arguments: Sequence[int
     return bool(flags & _WRITING)
 
 
-def _read_memory(process: int, address: int, size: int) -> bytes:
+def _read_memory(
+    process: int,
+    address: int,
+    size: int,
+) -> bytes:
     """Return up to `size` bytes of a process's memory."""
     with Path("/proc", str(process), "mem").open("rb", buffering=0) as memory:
         memory.seek(address)
@@ -246,7 +263,11 @@ def _install_filter() -> int:
     for number in (calls.socket, _URING, *calls.paths):
         # Unless the call has this number, skip the next step.
         steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, _NOTIFY)]
-    return install([*steps, (RETURN, 0, 0, ALLOW)], _REFUSE, _NEW_LISTENER)
+    return install(
+        [*steps, (RETURN, 0, 0, ALLOW)],
+        _REFUSE,
+        _NEW_LISTENER,
+    )
 
 
 def _read_kernel_version() -> tuple[int, ...]:

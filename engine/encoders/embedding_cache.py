@@ -43,7 +43,13 @@ class VectorCache:
     before it opens the folder again.
     """
 
-    def __init__(self, folder: Path, dimension: int, *, reading: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        dimension: int,
+        *,
+        reading: bool = False,
+    ) -> None:
         self.folder = folder
         self.dimension = dimension
         self.reading = reading
@@ -56,7 +62,11 @@ class VectorCache:
         self._last_number = 0  # in the names of shards
         self._token = secrets.token_hex(4)
         if not reading:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(
+                mode=0o700,
+                parents=True,
+                exist_ok=True,
+            )
             self._remove_leftovers()
         for path in sorted(folder.glob("shard-[0-9]*.vec")):
             self._open(path)
@@ -94,11 +104,19 @@ class VectorCache:
         """Return the position of each hash of (n,) S32 as (n,) int64 for `read`, −1 if unknown."""
         self._sort()
         if not len(self._hashes):
-            return np.full(len(hashes), -1, dtype=np.int64)
+            return np.full(
+                len(hashes),
+                -1,
+                dtype=np.int64,
+            )
         places = np.searchsorted(self._hashes, hashes)
         rows = np.minimum(places, len(self._hashes) - 1)
         is_known = self._hashes[rows] == hashes
-        return np.where(is_known, self._positions[rows], -1)
+        return np.where(
+            is_known,
+            self._positions[rows],
+            -1,
+        )
 
     def read(self, positions: np.ndarray) -> np.ndarray:
         """Return the vectors (n, d) float16 at positions returned by `find`."""
@@ -125,7 +143,11 @@ class VectorCache:
         self._last_number += 1
         # The token keeps two writers from giving two shards the same name.
         path = self.folder / f"shard-{self._last_number:06d}-{self._token}.vec"
-        write_shard(path, hashes, vectors.astype(np.float16))
+        write_shard(
+            path,
+            hashes,
+            vectors.astype(np.float16),
+        )
         self._shards.append(map_vectors(path, *vectors.shape))
         self._fresh.append(hashes)
 
@@ -212,7 +234,12 @@ class CachedRows:
     rounded to float16, so a fresh vector equals a cached one.
     """
 
-    def __init__(self, cache: VectorCache, positions: np.ndarray, similarity: Similarity) -> None:
+    def __init__(
+        self,
+        cache: VectorCache,
+        positions: np.ndarray,
+        similarity: Similarity,
+    ) -> None:
         self._cache = cache
         self._positions = positions
         self._similarity = similarity
@@ -220,7 +247,11 @@ class CachedRows:
 
     def select(self, rows: np.ndarray) -> CachedRows:
         """Return the rows selected by positions or a mask."""
-        return CachedRows(self._cache, self._positions[rows], self._similarity)
+        return CachedRows(
+            self._cache,
+            self._positions[rows],
+            self._similarity,
+        )
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
         positions = self._positions[rows]
@@ -276,7 +307,12 @@ def encode_cached(
             progress_so_far = (
                 f"{done:,} of {len(distinct):,} different texts are embedded and kept."
             )
-            raise CancelledError("Stopped.", progress_so_far, "Run again to resume.", command="run")
+            raise CancelledError(
+                "Stopped.",
+                progress_so_far,
+                "Run again to resume.",
+                command="run",
+            )
 
     if encode_shards:
         # It reads texts ahead of those whose vectors are stored.
@@ -288,7 +324,12 @@ def encode_cached(
             if encoded:
                 vectors = next(encoded)
             else:
-                report = _report_within(progress, raise_if_stopped, done, len(rows))
+                report = _report_within(
+                    progress,
+                    raise_if_stopped,
+                    done,
+                    len(rows),
+                )
                 vectors = encode(shard, report)
         except EngineError as error:
             cause = error.__cause__
@@ -305,7 +346,11 @@ def encode_cached(
             stored(vectors_on_disk, keys)
     if progress is not None:
         progress(done + repeated)
-    return CachedRows(vectors_on_disk, vectors_on_disk.find(keys), encoder.similarity)
+    return CachedRows(
+        vectors_on_disk,
+        vectors_on_disk.find(keys),
+        encoder.similarity,
+    )
 
 
 class CachedEncoder:

@@ -31,15 +31,27 @@ class Unfinished(Exception):
         self.fingerprint = fingerprint
 
 
-def ignore_choice(_setting: str, _value: object, _reason: str) -> None:
+def ignore_choice(
+    _setting: str,
+    _value: object,
+    _reason: str,
+) -> None:
     """Do nothing: the `Report` of callers that show no choices."""
 
 
 def report_prompts(prompts: Prompts, report: Report) -> None:
     """Report which prompts the settings or the model's name gave."""
     why = "as project.toml has it, or as models of this name were trained"
-    report("query prompt", repr(prompts.query), why)
-    report("document prompt", repr(prompts.document), why)
+    report(
+        "query prompt",
+        repr(prompts.query),
+        why,
+    )
+    report(
+        "document prompt",
+        repr(prompts.document),
+        why,
+    )
 
 
 class QueryEncoder(Protocol):

@@ -41,14 +41,26 @@ def read_prompts(model: ModelFolder) -> Prompts:
 
     query = model.query_prompt
     if query is None:
-        query = _choose_prompt(prompts, ("query", "web_search_query"), default)
+        query = _choose_prompt(
+            prompts,
+            ("query", "web_search_query"),
+            default,
+        )
     document = model.document_prompt
     if document is None:
-        document = _choose_prompt(prompts, ("document", "passage", "corpus"), default)
+        document = _choose_prompt(
+            prompts,
+            ("document", "passage", "corpus"),
+            default,
+        )
     return Prompts(query, document)
 
 
-def _choose_prompt(prompts: dict[str, Any], names: Sequence[str], default: Any) -> str:
+def _choose_prompt(
+    prompts: dict[str, Any],
+    names: Sequence[str],
+    default: Any,
+) -> str:
     """Return the first of the named prompts that a model has, else the default one."""
     for name in names:
         if prompts.get(name) is not None:
@@ -110,7 +122,11 @@ def known_prompts(name: str) -> Prompts | None:
     return None
 
 
-def named_prompts(query: str | None, document: str | None, *names: str) -> Prompts:
+def named_prompts(
+    query: str | None,
+    document: str | None,
+    *names: str,
+) -> Prompts:
     """Return the prompts of the settings; if one is None, that of the first known model name.
 
     Empty if none of the `names` is known.
@@ -155,7 +171,12 @@ def check_adapter(folder: Path) -> dict[str, Any]:
 
 def _adapter_error(what: str, why: str) -> ModelError:
     to_do = "Train the adapter again, or copy its folder again, completely."
-    return ModelError(what, why, to_do, code="adapter-invalid")
+    return ModelError(
+        what,
+        why,
+        to_do,
+        code="adapter-invalid",
+    )
 
 
 def effective_max_tokens(model: ModelFolder, max_tokens: int) -> int:

@@ -111,15 +111,27 @@ def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
     if chosen.device.startswith("cuda") or chosen.dtype == "float16":
         from engine.encoders.hardware import foresee_device
 
-        foresee_device(chosen.device, chosen.dtype, purpose)
+        foresee_device(
+            chosen.device,
+            chosen.dtype,
+            purpose,
+        )
 
 
 def training_hardware(context: StageContext) -> Hardware:
     """Choose the device, precision and threads for training and report each with its reason."""
     settings = context.settings.encoder
-    hardware = choose_hardware(settings.device, settings.dtype, purpose="train")
+    hardware = choose_hardware(
+        settings.device,
+        settings.dtype,
+        purpose="train",
+    )
     for choice in hardware.choices:
-        context.report_choice(choice.setting, choice.value, choice.reason)
+        context.report_choice(
+            choice.setting,
+            choice.value,
+            choice.reason,
+        )
     return hardware
 
 
@@ -140,7 +152,12 @@ def load_encoder(
         # With the width known, the server is not asked for it.
         width = open_cache(context).read_width(fingerprint)
         source = encoder_source(chosen, width)
-    encoder = source.load(chosen.max_tokens, adapter, weight, context.report_choice)
+    encoder = source.load(
+        chosen.max_tokens,
+        adapter,
+        weight,
+        context.report_choice,
+    )
     # At every interpolation weight the black box is asked for the same vectors.
     if isinstance(encoder, AugmentedEncoder):
         encoder.black_box = add_cache(context, encoder.black_box)
@@ -220,8 +237,16 @@ def add_query_cache(
     folder = project.path / "cache" / QUERIES
     if sum(1 for _ in folder.glob("*/*")) >= max_files:
         try_remove_tree(folder)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return CachedEncoder(encoder, EmbeddingCache(folder), queries_only=True)
+    folder.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
+    return CachedEncoder(
+        encoder,
+        EmbeddingCache(folder),
+        queries_only=True,
+    )
 
 
 def add_cache(snapshot: ProjectSnapshot, encoder: Encoder) -> Encoder:
@@ -237,10 +262,18 @@ def model_fingerprint(snapshot: ProjectSnapshot) -> str:
     return encoder_source(snapshot.settings.encoder).fingerprint
 
 
-def encoder_fingerprint_of(snapshot: ProjectSnapshot, adapter: Path | None, weight: float) -> str:
+def encoder_fingerprint_of(
+    snapshot: ProjectSnapshot,
+    adapter: Path | None,
+    weight: float,
+) -> str:
     """Return the fingerprint of the encoder that `load_encoder` would load."""
     chosen = snapshot.settings.encoder
-    return encoder_source(chosen).vectors_fingerprint(chosen.max_tokens, adapter, weight)
+    return encoder_source(chosen).vectors_fingerprint(
+        chosen.max_tokens,
+        adapter,
+        weight,
+    )
 
 
 def open_cache(snapshot: ProjectSnapshot) -> EmbeddingCache:
@@ -308,7 +341,12 @@ def chunk_rows(
     """
     from engine.encoders.embedding_cache import encode_cached
 
-    progress = ThrottledProgress(context, len(hashes), what, before)
+    progress = ThrottledProgress(
+        context,
+        len(hashes),
+        what,
+        before,
+    )
     vectors = encode_cached(
         encoder,
         hashes,

@@ -75,10 +75,19 @@ def choose_hardware(
     `device` is auto, cpu, cuda or cuda:N; `dtype` is auto, float32, bfloat16 or float16. Raises
     UsageError if one of them is not available.
     """
-    return decide(detect_machine(look_for_cuda=device != "cpu"), device, dtype, purpose)
+    return decide(
+        detect_machine(look_for_cuda=device != "cpu"),
+        device,
+        dtype,
+        purpose,
+    )
 
 
-def foresee_device(device: str, dtype: str, purpose: Purpose = "encode") -> str:
+def foresee_device(
+    device: str,
+    dtype: str,
+    purpose: Purpose = "encode",
+) -> str:
     """Return the device that `choose_hardware` would choose, without using memory of a GPU.
 
     Raises UsageError as `choose_hardware` does, except for bfloat16 on a GPU without it.
@@ -99,14 +108,34 @@ def _detect_cuda(device: str) -> Machine:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not count:
         return Machine(1, "", cuda_bf16=True)
-    return Machine(1, "", cuda="a CUDA GPU", cuda_bf16=True, cuda_count=count)
+    return Machine(
+        1,
+        "",
+        cuda="a CUDA GPU",
+        cuda_bf16=True,
+        cuda_count=count,
+    )
 
 
-def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardware:
+def decide(
+    machine: Machine,
+    device: str,
+    dtype: str,
+    purpose: Purpose,
+) -> Hardware:
     """Choose the device, precision and threads on a given machine (see `choose_hardware`)."""
     chosen_device = _decide_device(machine, device)
-    chosen_dtype = _decide_dtype(machine, chosen_device.value, dtype, purpose)
-    threads = HardwareChoice("threads", str(machine.cores), machine.cores_reason)
+    chosen_dtype = _decide_dtype(
+        machine,
+        chosen_device.value,
+        dtype,
+        purpose,
+    )
+    threads = HardwareChoice(
+        "threads",
+        str(machine.cores),
+        machine.cores_reason,
+    )
     return Hardware(
         chosen_device.value,
         chosen_dtype.value,
@@ -142,11 +171,20 @@ def _decide_device(machine: Machine, device: str) -> HardwareChoice:
     if device != "auto":
         return HardwareChoice("device", device, "as set")
     if machine.cuda is not None:
-        return HardwareChoice("device", "cuda", f"a CUDA GPU is present: {machine.cuda}")
+        return HardwareChoice(
+            "device",
+            "cuda",
+            f"a CUDA GPU is present: {machine.cuda}",
+        )
     return HardwareChoice("device", "cpu", "no CUDA GPU was found")
 
 
-def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -> HardwareChoice:
+def _decide_dtype(
+    machine: Machine,
+    device: str,
+    dtype: str,
+    purpose: Purpose,
+) -> HardwareChoice:
     """Choose the precision on a device. Raises UsageError for one that it lacks."""
     if dtype not in ("auto", *DTYPES):
         raise UsageError(
@@ -195,7 +233,11 @@ def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
         )
     fast = machine.cpu_bf16 in FAST
     if dtype == "bfloat16" and not fast:
-        return HardwareChoice("dtype", dtype, f"as set, though it is slow on a CPU without {AMX}")
+        return HardwareChoice(
+            "dtype",
+            dtype,
+            f"as set, though it is slow on a CPU without {AMX}",
+        )
     if dtype != "auto":
         return HardwareChoice("dtype", dtype, "as set")
     if fast:
@@ -212,7 +254,11 @@ def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
             "float32",
             f"the CPU has {machine.cpu_bf16} but not {AMX}, without which float32 is faster",
         )
-    return HardwareChoice("dtype", "float32", f"the CPU has no {AMX}, and bfloat16 is slow without")
+    return HardwareChoice(
+        "dtype",
+        "float32",
+        f"the CPU has no {AMX}, and bfloat16 is slow without",
+    )
 
 
 def detect_machine(look_for_cuda: bool = True) -> Machine:
@@ -228,7 +274,14 @@ def detect_machine(look_for_cuda: bool = True) -> Machine:
         if torch.cuda.is_available():
             name = torch.cuda.get_device_name()
             fast = torch.cuda.is_bf16_supported(including_emulation=False)
-            return Machine(cores, reason, bf16, name, fast, torch.cuda.device_count())
+            return Machine(
+                cores,
+                reason,
+                bf16,
+                name,
+                fast,
+                torch.cuda.device_count(),
+            )
     return Machine(cores, reason, bf16)
 
 
@@ -296,7 +349,11 @@ def find_gpus() -> Gpus:
                 fast = bool(torch.cuda.is_bf16_supported(including_emulation=False))
             usable.append(Gpu(torch.cuda.get_device_name(number), int(total), int(free), fast))
     built = bool(torch.version.cuda or torch.version.hip)
-    return Gpus(tuple(usable), built, nvidia_cards())
+    return Gpus(
+        tuple(usable),
+        built,
+        nvidia_cards(),
+    )
 
 
 def nvidia_cards(devices: Path = PCI_DEVICES) -> int:

@@ -95,7 +95,11 @@ def merge_adapter(
         _merge_lora(loaded, folder, scale)
 
 
-def _merge_all_weights(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
+def _merge_all_weights(
+    loaded: SentenceTransformer,
+    folder: Path,
+    scale: float,
+) -> None:
     """Merge trained weights: W + scale · (W_trained − W)."""
     from safetensors.torch import load_file
 
@@ -110,7 +114,11 @@ def _merge_all_weights(loaded: SentenceTransformer, folder: Path, scale: float) 
         weights[name].data = weights[name].data.lerp(value, scale)
 
 
-def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
+def _merge_lora(
+    loaded: SentenceTransformer,
+    folder: Path,
+    scale: float,
+) -> None:
     """Merge LoRA layers as `merge_adapter`, with the whole weights that pre-training changed."""
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors.torch import load_file

@@ -38,7 +38,13 @@ _CODE_NAMERS = (
     "processor_config.json",
     "preprocessor_config.json",
 )
-_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+_PICKLES = (
+    "*.bin",
+    "*.pt",
+    "*.pth",
+    "*.ckpt",
+    "*.pkl",
+)
 LOADED = frozenset({".json", ".jinja", ".txt", ".model", ".safetensors"})
 """Extensions of the files that loading may read."""
 _SAVE_AGAIN = (
@@ -48,7 +54,13 @@ _SAVE_AGAIN = (
 # What architectures call the width of their vectors.
 _WIDTH_KEYS = ("hidden_size", "d_model", "dim", "n_embd")
 # Architectures whose first two positions stand for no token of a text.
-_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer")
+_OFFSET_POSITIONS = (
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "mpnet",
+    "longformer",
+)
 FolderState = frozenset[tuple[Path, int, int, int, int]]
 """The path, identity, size and mtime of each file in the folders of a model."""
 _OWN_MODULES = "sentence_transformers."
@@ -104,7 +116,12 @@ class ModelFolder:
         if query is None and document is None:
             return self
         fingerprint = json_sha256({"model": self.fingerprint, "prompts": [query, document]})
-        return replace(self, fingerprint=fingerprint, query_prompt=query, document_prompt=document)
+        return replace(
+            self,
+            fingerprint=fingerprint,
+            query_prompt=query,
+            document_prompt=document,
+        )
 
     @property
     def transformer_path(self) -> Path:
@@ -146,7 +163,11 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
         if installed is None:
             raise _missing_folder_error(spec, path)
         path = installed
-    return _resolve_folder(path.resolve(), folder_name(path.resolve()), None)
+    return _resolve_folder(
+        path.resolve(),
+        folder_name(path.resolve()),
+        None,
+    )
 
 
 def folder_name(path: Path) -> str:
@@ -259,7 +280,11 @@ def folder_facts(path: Path) -> FolderFacts:
     """
     modules, weights = _check_folder(path)
     size = sum(file.stat().st_size for file in weights)
-    return FolderFacts(size, _find_dimension(modules), read_max_tokens(modules[0].folder))
+    return FolderFacts(
+        size,
+        _find_dimension(modules),
+        read_max_tokens(modules[0].folder),
+    )
 
 
 def _check_folder(path: Path) -> tuple[list[Module], list[Path]]:
@@ -279,7 +304,11 @@ def _check_folder(path: Path) -> tuple[list[Module], list[Path]]:
     return modules, weights
 
 
-def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
+def _resolve_folder(
+    path: Path,
+    name: str,
+    expected_sha256: str | None,
+) -> ModelFolder:
     """Return a folder after checking it, once in this process for the state of its files.
 
     Its weights must have the expected digest, if given.
@@ -310,7 +339,11 @@ def _read_state(folders: list[Path]) -> FolderState:
     return frozenset(files)
 
 
-def _check_and_fingerprint(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
+def _check_and_fingerprint(
+    path: Path,
+    name: str,
+    expected_sha256: str | None,
+) -> ModelFolder:
     """Check a folder and fingerprint it; its weights must have the expected digest, if given."""
     modules, weights = _check_folder(path)
     digests = _hash_files(path, weights)

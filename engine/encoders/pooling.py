@@ -13,7 +13,12 @@ from engine.settings.section import FROM_MODEL
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken", "lasttoken": "lasttoken"}
+_MODES = {
+    "mean": "mean",
+    "cls": "cls",
+    "last": "lasttoken",
+    "lasttoken": "lasttoken",
+}
 """Values of `encoder.pooling` → names in sentence-transformers and in `ModelFolder.pooling`."""
 # Keys of older folders, such as pooling_mode_cls_token, without their beginning → modes.
 _FORMER_KEYS = {
@@ -38,7 +43,11 @@ def with_pooling(model: ModelFolder, setting: str) -> ModelFolder:
     modules = read_modules(model.path)
     kinds = [module.kind for module in modules]
     if kinds.count("Pooling") != 1:
-        raise _unsupported_error(model, setting, f"Its modules are {', '.join(kinds)}.")
+        raise _unsupported_error(
+            model,
+            setting,
+            f"Its modules are {', '.join(kinds)}.",
+        )
     position = kinds.index("Pooling")
     modes = read_modes(read_object(modules[position].folder / "config.json"))
     if modes == (mode,):
@@ -49,7 +58,12 @@ def with_pooling(model: ModelFolder, setting: str) -> ModelFolder:
         raise _unsupported_error(model, setting, reason)
     fingerprint = hashlib.sha256(f"{model.fingerprint} pooling {mode}".encode()).hexdigest()
     width = model.dimension // len(modes) if model.dimension else None
-    return replace(model, fingerprint=fingerprint, dimension=width, pooling=mode)
+    return replace(
+        model,
+        fingerprint=fingerprint,
+        dimension=width,
+        pooling=mode,
+    )
 
 
 def replace_pooling(loaded: SentenceTransformer, mode: str) -> None:
@@ -62,7 +76,11 @@ def replace_pooling(loaded: SentenceTransformer, mode: str) -> None:
     parts: Any = loaded
     for position, module in enumerate(parts):
         if isinstance(module, Pooling):
-            parts[position] = Pooling(module.embedding_dimension, mode, module.include_prompt)
+            parts[position] = Pooling(
+                module.embedding_dimension,
+                mode,
+                module.include_prompt,
+            )
 
 
 def read_modes(config: dict[str, Any]) -> tuple[str, ...]:
@@ -78,7 +96,11 @@ def read_modes(config: dict[str, Any]) -> tuple[str, ...]:
     return tuple(enabled) or ("mean",)
 
 
-def _unsupported_error(model: ModelFolder, setting: str, why: str) -> ModelError:
+def _unsupported_error(
+    model: ModelFolder,
+    setting: str,
+    why: str,
+) -> ModelError:
     return ModelError(
         f"The model {model.name} cannot be pooled by {setting}.",
         why,

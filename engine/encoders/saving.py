@@ -33,9 +33,18 @@ def save_encoder(
     if adapter is not None and scale != 0.0:
         merge_adapter(loaded, model, adapter, scale)
         geometry = read_geometry(adapter)
-    _complete(loaded, model, max_tokens, unit_norm=geometry is None)
+    _complete(
+        loaded,
+        model,
+        max_tokens,
+        unit_norm=geometry is None,
+    )
     try:
-        loaded.save(str(folder), create_model_card=False, safe_serialization=True)
+        loaded.save(
+            str(folder),
+            create_model_card=False,
+            safe_serialization=True,
+        )
     except OSError:
         raise
     except Exception as error:  # safetensors has its own exception for a full disk.
@@ -61,7 +70,11 @@ def _complete(
 
     loaded.max_seq_length = effective_max_tokens(model, max_tokens)
     prompts = read_prompts(model)
-    loaded.prompts = {**loaded.prompts, "query": prompts.query, "document": prompts.document}
+    loaded.prompts = {
+        **loaded.prompts,
+        "query": prompts.query,
+        "document": prompts.document,
+    }
     has_unit_norm = type(list(loaded)[-1]).__name__ == "Normalize"
     if unit_norm and not has_unit_norm:
         loaded.append(Normalize())
@@ -80,4 +93,8 @@ def _remove_paths(file: Path) -> None:
     for name in _PATH_KEYS:
         config.pop(name, None)
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-    file.write_text(text, encoding="utf-8", newline="\n")
+    file.write_text(
+        text,
+        encoding="utf-8",
+        newline="\n",
+    )

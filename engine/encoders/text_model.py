@@ -88,7 +88,13 @@ class TextModel:
         a causal model padding on the left attends to no token at all, and then the gradient of
         CUDA's fused attention is NaN in bfloat16 (docs/log/gpu.md).
         """
-        return pad_rows({"input_ids": rows}, self.tokenizer, self.device, longest, side="right")
+        return pad_rows(
+            {"input_ids": rows},
+            self.tokenizer,
+            self.device,
+            longest,
+            side="right",
+        )
 
     def vectors(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
         """Return vectors float32 (b, d) of padded rows.

@@ -51,7 +51,12 @@ class TransformerEncoder:
         fingerprint: str,
         geometry: Geometry | None = None,
     ) -> None:
-        self.text_model = TextModel(loaded, hardware.device, max_tokens, geometry)
+        self.text_model = TextModel(
+            loaded,
+            hardware.device,
+            max_tokens,
+            geometry,
+        )
         self._prompts = read_prompts(model)
         budget = CPU_BUDGET if hardware.device == "cpu" else CUDA_BUDGET
         self._max_batch_tokens, self._max_batch_texts = budget
@@ -83,23 +88,43 @@ class TransformerEncoder:
         hardware = hardware or choose_hardware()
         dtype = getattr(torch, hardware.dtype)
         limit = effective_max_tokens(model, max_tokens)
-        fingerprint = encoder_fingerprint(model, adapter, adapter_scale, max_tokens)
+        fingerprint = encoder_fingerprint(
+            model,
+            adapter,
+            adapter_scale,
+            max_tokens,
+        )
         torch.set_num_threads(hardware.threads)
         if hardware.device != "cpu":
             os.environ["TOKENIZERS_PARALLELISM"] = "true"  # One thread cannot feed a GPU.
         geometry = None
         if adapter is None or adapter_scale == 0.0:
-            loaded = load_sentence_transformer(model, hardware.device, dtype)
+            loaded = load_sentence_transformer(
+                model,
+                hardware.device,
+                dtype,
+            )
         else:
             # Merge on the CPU: float32 weights may not fit into the memory of a GPU even if the
             # weights in use do.
-            loaded = load_sentence_transformer(model, "cpu", torch.float32)
+            loaded = load_sentence_transformer(
+                model,
+                "cpu",
+                torch.float32,
+            )
             merge_adapter(loaded, model, adapter, adapter_scale)
             geometry = read_geometry(adapter)
             loaded[0].to(dtype)
             for module in loaded:
                 module.to(hardware.device)
-        return cls(loaded, model, hardware, limit, fingerprint, geometry)
+        return cls(
+            loaded,
+            model,
+            hardware,
+            limit,
+            fingerprint,
+            geometry,
+        )
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """Return the vectors of texts to be found: float32 (n, d), in the order of `texts`.
@@ -107,19 +132,36 @@ class TransformerEncoder:
         `progress` is called with the number of texts done so far. Raises EngineError if the model
         yields numbers that are not finite, ResourceError if memory runs out.
         """
-        return self._encode(texts, self._prompts.document, progress)
+        return self._encode(
+            texts,
+            self._prompts.document,
+            progress,
+        )
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """Return the vectors of queries: as `encode_chunks`, with the model's query prompt."""
-        return self._encode(texts, self._prompts.query, progress)
+        return self._encode(
+            texts,
+            self._prompts.query,
+            progress,
+        )
 
-    def _encode(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> np.ndarray:
+    def _encode(
+        self,
+        texts: Sequence[str],
+        prompt: str,
+        progress: Progress | None,
+    ) -> np.ndarray:
         """Return the vectors (n, d) of texts; a batch too large for the memory is halved."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)  # (n, d)
         ids = self._token_ids(texts, prompt)
         prompt_length = self.text_model.prompt_length(prompt)
         lengths = [len(row) for row in ids]
-        pending = length_batches(lengths, self._max_batch_tokens, self._max_batch_texts)
+        pending = length_batches(
+            lengths,
+            self._max_batch_tokens,
+            self._max_batch_texts,
+        )
         pending.reverse()  # so that the longest is taken first
         done = 0
         while pending:

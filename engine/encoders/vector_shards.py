@@ -28,18 +28,30 @@ class Shard(NamedTuple):
     width: int
 
 
-def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
+def write_shard(
+    path: Path,
+    hashes: np.ndarray,
+    vectors: np.ndarray,
+) -> None:
     """Write hashes (n,) S32 and vectors (n, d) float16 atomically.
 
     Raises ResourceError if the disk is full.
     """
     head = _HEAD.pack(_MAGIC, *vectors.shape)
-    parts = [head, hashes.tobytes(), vectors.astype("<f2", copy=False).tobytes()]
+    parts = [
+        head,
+        hashes.tobytes(),
+        vectors.astype("<f2", copy=False).tobytes(),
+    ]
     digest = hashlib.sha256()
     temporary = path.with_name(f".{path.stem}-{os.getpid()}.part")
     with disk_errors(f"{path} could not be written."):
         # Another process may have cleared the cache of queries.
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         with replace_file(path, temporary) as file:
             for part in parts:
                 digest.update(part)
@@ -75,7 +87,11 @@ def read_row_count(path: Path) -> int:
     return int(rows) if magic == _MAGIC else 0
 
 
-def map_vectors(path: Path, rows: int, width: int) -> np.ndarray:
+def map_vectors(
+    path: Path,
+    rows: int,
+    width: int,
+) -> np.ndarray:
     """Return the vectors (n, d) float16 of a checked shard as a memory map."""
     return np.memmap(
         path, dtype="<f2", mode="r", offset=_HEAD.size + rows * HASH_BYTES, shape=(rows, width)

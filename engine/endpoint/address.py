@@ -78,7 +78,14 @@ class Address:
         text = parts.hostname + path
         if not text.isascii() or any(char <= " " for char in text):
             raise _invalid_error(setting, url, "It holds characters that an address cannot have.")
-        address = cls(parts.scheme, parts.hostname, port, path, allow_public, setting)
+        address = cls(
+            parts.scheme,
+            parts.hostname,
+            port,
+            path,
+            allow_public,
+            setting,
+        )
         # A host name is no IP address (ValueError): it is checked once it is resolved.
         with suppress(ValueError):
             address.check_ip_address(parts.hostname)
@@ -171,7 +178,11 @@ def _remove_user(url: str) -> str:
     return f"{scheme}{colon}{host_and_path}"
 
 
-def _invalid_error(setting: str, url: str, why: str) -> SettingsError:
+def _invalid_error(
+    setting: str,
+    url: str,
+    why: str,
+) -> SettingsError:
     return SettingsError(
         f"{setting} = '{_remove_user(url)}' is not a usable address.",
         why,

@@ -38,7 +38,12 @@ class NoAnswerError(Exception):
     alone.
     """
 
-    def __init__(self, reason: str, lasting: bool = False, pause: float = 0.0) -> None:
+    def __init__(
+        self,
+        reason: str,
+        lasting: bool = False,
+        pause: float = 0.0,
+    ) -> None:
         super().__init__(reason)
         self.lasting = lasting
         self.pause = pause
@@ -103,7 +108,12 @@ class Client:
         received = bytearray()
         loop = asyncio.new_event_loop()
         try:
-            exchange = self._exchange(path, body, received, max_size)
+            exchange = self._exchange(
+                path,
+                body,
+                received,
+                max_size,
+            )
 
             def poll() -> None:
                 check()
@@ -171,7 +181,11 @@ class _CheckedTransport(httpx.AsyncHTTPTransport):
         self._address = client.address
         # Certificates take a while to load.
         verify = _tls_context() if self._address.scheme == "https" else False
-        super().__init__(verify=verify, trust_env=False, uds=self._address.socket_path or None)
+        super().__init__(
+            verify=verify,
+            trust_env=False,
+            uds=self._address.socket_path or None,
+        )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request to the first IP address of the host that accepts a connection.
@@ -204,7 +218,11 @@ async def _resolve(address: Address) -> list[str]:
     if address.socket_path:
         return [address.host]
     loop = asyncio.get_running_loop()
-    entries = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    entries = await loop.getaddrinfo(
+        address.host,
+        address.port,
+        type=socket.SOCK_STREAM,
+    )
     return list(dict.fromkeys(address.check_ip_address(str(entry[4][0])) for entry in entries))
 
 

@@ -58,7 +58,13 @@ class Candidate:
     def chunk_vectors(self, chunks: Sequence[Chunk]) -> Floats:
         """Return vectors (n, d) of chunks, from the cache as far as it holds them."""
         what = f"chunks ({self.name})"
-        return chunk_vectors(self._context, self._chunk_encoder, chunks, what, self._cache)
+        return chunk_vectors(
+            self._context,
+            self._chunk_encoder,
+            chunks,
+            what,
+            self._cache,
+        )
 
     def passage_vectors(self, texts: Sequence[str]) -> Floats:
         """Return vectors (n, d) of passages that are not chunks of the project."""
@@ -76,4 +82,8 @@ class Candidate:
         """Return the encoder with an adapter at the interpolation weight; None: the base."""
         if adapter is None and self._base is not None:
             return self._base
-        return load_encoder(self._context, adapter, self._weight or 1.0)
+        return load_encoder(
+            self._context,
+            adapter,
+            self._weight or 1.0,
+        )

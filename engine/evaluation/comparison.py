@@ -78,13 +78,23 @@ def compare(
     usable = [judgments[row] for row in usable_rows]
     values = {}
     for name, ids in systems.items():
-        rankings = _select_rows(ids, usable_rows, len(judgments))
+        rankings = _select_rows(
+            ids,
+            usable_rows,
+            len(judgments),
+        )
         values[name] = measure(rankings, usable, document_of)
     metrics = tuple(values[base])
     base_pairs = [(name, base) for name in values if name != base]
     wanted = dict.fromkeys([*base_pairs, *pairs], metrics)
     clusters = clusters_of(usable)
-    figures, gaps = compare_values(values, wanted, samples, seed, clusters)
+    figures, gaps = compare_values(
+        values,
+        wanted,
+        samples,
+        seed,
+        clusters,
+    )
     _, cluster_sizes = np.unique(clusters, return_counts=True)
     table = FigureTable(
         base,
@@ -127,7 +137,11 @@ def measure(
     return values
 
 
-def measure_ndcg(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf) -> Doubles:
+def measure_ndcg(
+    ids: Ids,
+    judgments: Sequence[Judgment],
+    document_of: DocumentOf,
+) -> Doubles:
     """Return nDCG@10 per query (q,) of one system's rankings (q, depth)."""
     return measure(ids, judgments, document_of, ("ndcg@10",))["ndcg@10"]
 
@@ -135,16 +149,28 @@ def measure_ndcg(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentO
 def collapse(ids: Ids, document_of: DocumentOf) -> Ids:
     """Return document ids (q, depth) in the order of each document's best chunk, padded with -1."""
     present = ids >= 0
-    documents = np.full(ids.shape, -1, dtype=np.int64)
+    documents = np.full(
+        ids.shape,
+        -1,
+        dtype=np.int64,
+    )
     documents[present] = document_of(ids[present])
-    collapsed = np.full(ids.shape, -1, dtype=np.int64)
+    collapsed = np.full(
+        ids.shape,
+        -1,
+        dtype=np.int64,
+    )
     for row, ranked in enumerate(documents):
         distinct = [document for document in dict.fromkeys(ranked.tolist()) if document >= 0]
         collapsed[row, : len(distinct)] = distinct
     return collapsed
 
 
-def _select_rows(ids: ArrayLike, rows: Sequence[int], total: int) -> Ids:
+def _select_rows(
+    ids: ArrayLike,
+    rows: Sequence[int],
+    total: int,
+) -> Ids:
     """Return some `rows` of the rankings `ids`. Raises ValueError unless they have `total` rows."""
     rankings = np.asarray(ids, dtype=np.int64)
     if rankings.ndim != 2 or len(rankings) != total:

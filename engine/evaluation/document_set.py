@@ -58,8 +58,18 @@ class DocumentSet:
         corpus = strip_chunks(chunks, removed)
         untitled = {query.document_id for query in removed}
         untitled |= {query.written_in for query in removed}
-        lexical = index_without(context, FOLDER, corpus, untitled)
-        copies = NearCopies(context.store.documents(), corpus, self.written, removed)
+        lexical = index_without(
+            context,
+            FOLDER,
+            corpus,
+            untitled,
+        )
+        copies = NearCopies(
+            context.store.documents(),
+            corpus,
+            self.written,
+            removed,
+        )
         ignored = []
         for group in self.groups:
             copies_of_each = [copies.find_copies(query) for query in group]
@@ -99,7 +109,11 @@ def deciding_groups(
     for group in groups:
         first = group[0]
         keys.append(f"{first.text}\0{first.document_id}\0{first.chunk_id}")
-    rows = cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)
+    rows = cap_queries(
+        keys,
+        settings.evaluation.max_heldout,
+        settings.training.seed,
+    )
     return [groups[row] for row in rows]
 
 
@@ -138,7 +152,13 @@ def judgment_of(group: Sequence[DocumentQuery], related: Mapping[int, int]) -> J
         else:
             grades[query.chunk_id] = 1
     key = f"{first.origin}-{first.id}"
-    return Judgment(key, first.text, level, grades, source=related[first.document_id])
+    return Judgment(
+        key,
+        first.text,
+        level,
+        grades,
+        source=related[first.document_id],
+    )
 
 
 class NearCopies:
@@ -162,7 +182,11 @@ class NearCopies:
         """
         self._chunks = chunks
         # Words of a heading, name or query → rows of the chunks that it is about.
-        self._rows_by_label = _find_labelled(chunks, _read_names(documents), queries)
+        self._rows_by_label = _find_labelled(
+            chunks,
+            _read_names(documents),
+            queries,
+        )
         self._labels = list(self._rows_by_label)
         # Word → numbers of the labels that contain it.
         self._labels_by_word = _group_by_word(self._labels)

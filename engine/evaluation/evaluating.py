@@ -60,7 +60,11 @@ class Evaluation:
         chunks = context.store.chunks(most)
 
         # The queries: judged ones first, then document-written and other ones.
-        self.sets, self.focused = split_focused(context, build_query_sets(context, chunks), chunks)
+        self.sets, self.focused = split_focused(
+            context,
+            build_query_sets(context, chunks),
+            chunks,
+        )
         written = find_document_set(context, chunks)
         if written is not None:
             judged = [queries for queries in self.sets if queries.kind == "judged"]
@@ -71,12 +75,21 @@ class Evaluation:
             self._ranked.append(self.focused)
 
         # The chunks that the queries are ranked over.
-        self.chunks = draw_pool(context, chunks, self.sets, most)
+        self.chunks = draw_pool(
+            context,
+            chunks,
+            self.sets,
+            most,
+        )
         self.is_sample = len(self.chunks) < len(chunks)
         lexical = build_plain_index(context, self.chunks)
         if lexical is None and self.is_sample:
             lexical = build_sample_index(context, self.chunks)
-        self.rankers = Rankers(context, self.chunks, lexical)
+        self.rankers = Rankers(
+            context,
+            self.chunks,
+            lexical,
+        )
         self.adapter = self.rankers.adapter
         self._document_of = self.rankers.document_of
         # Kind of queries → the rankers of the corpus to search, if it is another one.
@@ -87,7 +100,11 @@ class Evaluation:
             self._report_sample(len(chunks))
             if self.focused is not None:
                 # People compared lists from all chunks, so these questions need all, too.
-                whole = Rankers(context, chunks, build_plain_index(context, chunks))
+                whole = Rankers(
+                    context,
+                    chunks,
+                    build_plain_index(context, chunks),
+                )
                 self._other_rankers["focused"] = whole
                 self._document_of = whole.document_of
         # Kind of queries → the chunks to rank for each of them.
@@ -119,7 +136,11 @@ class Evaluation:
             context.report_choice(
                 "experience", *explain_experience(self._settings, experience, share)
             )
-            preferences = preferences_of(context, self.trained.info, share)
+            preferences = preferences_of(
+                context,
+                self.trained.info,
+                share,
+            )
         return EncoderChooser(
             settings=self._settings,
             sets=self.sets,
@@ -188,9 +209,17 @@ class Evaluation:
         selection = self._chooser.select(names, why_not)
         self._fuse(selection)
         for mode, chosen in selection.by_mode.items():
-            self._context.report_choice(f"encoder of {mode} search", chosen.encoder, chosen.reason)
+            self._context.report_choice(
+                f"encoder of {mode} search",
+                chosen.encoder,
+                chosen.reason,
+            )
         fusion = self.fusion_of(selection)
-        self._context.report_choice("fusion", fusion.method, fusion.reason)
+        self._context.report_choice(
+            "fusion",
+            fusion.method,
+            fusion.reason,
+        )
         return selection
 
     def fusion_of(self, selection: Selection) -> FusionChoice:
@@ -230,7 +259,11 @@ class Evaluation:
                 elif name == chosen.encoder:
                     share = chosen.share
                 queries.rankings[f"{prefix}{name}"] = self._fuser.fuse(queries, name, share)
-            in_use = self._fuser.fuse(queries, chosen.encoder, chosen.share)
+            in_use = self._fuser.fuse(
+                queries,
+                chosen.encoder,
+                chosen.share,
+            )
             queries.rankings[f"{prefix}{IN_USE}"] = in_use
 
     def choose_reranker(self, fusion: FusionChoice) -> None:
@@ -255,7 +288,11 @@ class Evaluation:
         if self.reranker is None:
             return
         outcome = "in use" if self.reranker.in_use else "not in use"
-        self._context.report_choice("reranker", outcome, self.reranker.reason)
+        self._context.report_choice(
+            "reranker",
+            outcome,
+            self.reranker.reason,
+        )
 
     def _is_untrained(self) -> bool:
         """Return whether the best checkpoint is the one before the first step, which equals base.

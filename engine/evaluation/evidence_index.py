@@ -21,7 +21,14 @@ Hashes = NDArray[np.uint64]
 _BORDER = np.uint32(0xFFFFFFFF)
 _BASE = 0x9E3779B97F4A7C15
 """B of the hashes: 2^64 divided by the golden ratio, an odd number with well-mixed bits."""
-_WINDOWS = (1, 2, 4, 8, 16, 32)
+_WINDOWS = (
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+)
 """Lengths of windows, in code points."""
 _TABLE_BITS = 20
 _SHIFT = np.uint64(64 - _TABLE_BITS)
@@ -64,7 +71,12 @@ class CompactTexts:
         self._starts = np.array(starts)
         self._text: Codes = np.concatenate(parts)
 
-    def compact_span(self, text: int, start: int, end: int) -> tuple[int, int]:
+    def compact_span(
+        self,
+        text: int,
+        start: int,
+        end: int,
+    ) -> tuple[int, int]:
         """Return a span of offsets in text number `text`, counted without white space."""
         length = self._lengths[text]
         start = min(max(start, 0), length)

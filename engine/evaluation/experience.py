@@ -163,7 +163,11 @@ class Experience:
         for effects in by_collection.values():
             points.append(_mean([effect.points for effect in effects]))
             errors.append(_mean([effect.error for effect in effects]))
-        predicted = predicted_effect(points, errors, LEAST_DEVIATION[mode])
+        predicted = predicted_effect(
+            points,
+            errors,
+            LEAST_DEVIATION[mode],
+        )
         if widened:
             deviation = WIDENING * math.hypot(predicted.mean, predicted.deviation)  # 2 √(μ² + σ²)
             predicted = Normal(predicted.mean, deviation)
@@ -187,7 +191,12 @@ class Experience:
         """
         gains = {}
         for share in shares:
-            prior = self.prior(queries, encoder, "hybrid", share)
+            prior = self.prior(
+                queries,
+                encoder,
+                "hybrid",
+                share,
+            )
             if prior is not None:
                 gains[share] = prior.effect.mean
         if not gains:

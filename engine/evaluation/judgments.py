@@ -70,7 +70,12 @@ def judge_queries(
         strings += query.evidence
         for answer in query.also:
             strings += answer.evidence
-    corpus = _Corpus(chunks, documents, strings, block)
+    corpus = _Corpus(
+        chunks,
+        documents,
+        strings,
+        block,
+    )
     return [corpus.judge(query) for query in judged]
 
 
@@ -213,7 +218,11 @@ class _Corpus:
                 row = first + number
                 self._occurrences[string].append(Occurrence(row, start, end))
                 if row not in self._spans:
-                    self._spans[row] = self._find_spans(texts, number, documents[number])
+                    self._spans[row] = self._find_spans(
+                        texts,
+                        number,
+                        documents[number],
+                    )
 
     def _find_spans(
         self, texts: CompactTexts, number: int, document: Document
@@ -221,7 +230,11 @@ class _Corpus:
         """Return (start, end, id) of a document's chunks in order, in compact offsets."""
         spans = []
         for chunk in sorted(self._chunks_of[document.id], key=attrgetter("ordinal")):
-            start, end = texts.compact_span(number, chunk.start, chunk.end)
+            start, end = texts.compact_span(
+                number,
+                chunk.start,
+                chunk.end,
+            )
             spans.append((start, end, chunk.id))
         return spans
 
@@ -239,7 +252,12 @@ class _Corpus:
         """Judge a query by each of its answers and combine the judgments."""
         judgments = [self._judge(query)]
         for answer in query.also:
-            further = JudgedQuery(query.key, query.text, answer.evidence, path=answer.path)
+            further = JudgedQuery(
+                query.key,
+                query.text,
+                answer.evidence,
+                path=answer.path,
+            )
             judgments.append(self._judge(further))
         if query.also:
             return combine_judgments(judgments, self._owners)

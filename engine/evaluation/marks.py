@@ -87,7 +87,12 @@ class MarkedQuery:
         # A judged query names one document or none.
         if len(paths) == 1 and any(_is_short(text) for text in evidence):
             path = paths.pop()
-        return JudgedQuery(self.key, self.text, evidence, path=path)
+        return JudgedQuery(
+            self.key,
+            self.text,
+            evidence,
+            path=path,
+        )
 
 
 def _is_short(text: str) -> bool:
@@ -110,7 +115,12 @@ def focused_fingerprint(project: ProjectFolder) -> str:
 def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
     """Read the marked queries by key. Raises DatasetError if the file is damaged."""
     path = project.path / "imports" / MARKS_FILE
-    rows = read_lines(path, parse_line, "your marks of hits", code="marks-unreadable")
+    rows = read_lines(
+        path,
+        parse_line,
+        "your marks of hits",
+        code="marks-unreadable",
+    )
     return dict(rows)
 
 
@@ -123,7 +133,12 @@ def parse_line(line: str) -> tuple[str, MarkedQuery]:
         marks.append(Mark(mark["path"], mark["text"], mark["hash"], bool(mark["relevant"])))
     generated = bool(row.get("generated"))
     focused = bool(row.get("focused"))
-    query = MarkedQuery(row["text"], tuple(marks), generated, focused)
+    query = MarkedQuery(
+        row["text"],
+        tuple(marks),
+        generated,
+        focused,
+    )
     return query.key, query
 
 
@@ -164,7 +179,11 @@ def is_generated(store: Store, text: str) -> bool:
 
 def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> None:
     """Write all marks, from which the next ingest restores judged queries of a lost database."""
-    write_lines(project, MARKS_FILE, map(format_line, queries.values()))
+    write_lines(
+        project,
+        MARKS_FILE,
+        map(format_line, queries.values()),
+    )
 
 
 def record_asked(
@@ -183,7 +202,12 @@ def record_asked(
         before = dict(marks)
         generated = {question_key(query.text) for query in store.queries()}
         for text in texts:
-            blank = MarkedQuery(text, (), question_key(text) in generated, focused)
+            blank = MarkedQuery(
+                text,
+                (),
+                question_key(text) in generated,
+                focused,
+            )
             former = marks.get(blank.key)
             if former is None and focused:
                 marks[blank.key] = blank
@@ -225,7 +249,12 @@ def find_marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]
         if not ids:
             ids = store.chunk_ids_of(mark.content_hash)
         if not ids:
-            ids = _find_by_evidence(store, mark, documents, chunks)
+            ids = _find_by_evidence(
+                store,
+                mark,
+                documents,
+                chunks,
+            )
         for chunk_id in ids:
             marks_of.setdefault(chunk_id, []).append(mark)
     return marks_of
@@ -248,7 +277,11 @@ def _find_by_evidence(
     `documents` are the ids of the documents at the mark's path, `chunks` their chunks.
     """
     with_texts = filter(None, map(store.document, documents))
-    (judgment,) = judge_queries([JudgedQuery("", "", (mark.text,))], chunks, with_texts)
+    (judgment,) = judge_queries(
+        [JudgedQuery("", "", (mark.text,))],
+        chunks,
+        with_texts,
+    )
     if judgment.level == "chunk":
         return list(judgment.grades)
     return []

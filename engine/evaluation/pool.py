@@ -37,7 +37,12 @@ def draw_pool(
     if len(chunks) <= most:
         return chunks
     needed = _find_needed(chunks, sets)
-    sample = sample_indices(len(chunks), snapshot.settings.training.seed, [needed], most)
+    sample = sample_indices(
+        len(chunks),
+        snapshot.settings.training.seed,
+        [needed],
+        most,
+    )
     # Chunks of a large corpus are read from the database on access; read the sample at once.
     return snapshot.store.read_whole([chunks[row] for row in sample])
 

@@ -88,7 +88,11 @@ def expected_untrained(
     documents = snapshot.store.documents()
     related = related_in(snapshot.store)
     keys = group_keys(documents, related)
-    split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
+    split = split_documents(
+        keys,
+        settings.evaluation.heldout_share,
+        settings.training.seed,
+    )
     trained = set(keys)
     # With fewer texts than `MIN_GROUPS`, none is held out.
     if len(set(keys.values())) >= MIN_GROUPS:

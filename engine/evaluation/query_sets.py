@@ -96,10 +96,20 @@ def build_query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[Que
             measuring.append(query)
     sets = []
     if deciding:
-        judgments = _fair_judgments(context, deciding, chunks, related)
+        judgments = _fair_judgments(
+            context,
+            deciding,
+            chunks,
+            related,
+        )
         sets.append(_judged_set(context, judgments, names, related))
     if measuring:
-        judgments = _fair_judgments(context, measuring, chunks, related)
+        judgments = _fair_judgments(
+            context,
+            measuring,
+            chunks,
+            related,
+        )
         matches = [names.match(judgment.text) for judgment in judgments]
         sets.append(QuerySet(QUERY_SETS["measuring"], "measuring", judgments, matches))
     heldout = heldout_queries(context, chunks)
@@ -226,7 +236,13 @@ def _judged_set(
         with_sources.append(judgment)
     name = "judged questions that were made from the documents (synthetic)"
     matches = [names.match(judgment.text) for judgment in with_sources]
-    return QuerySet(name, "judged", with_sources, matches, generated=True)
+    return QuerySet(
+        name,
+        "judged",
+        with_sources,
+        matches,
+        generated=True,
+    )
 
 
 def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
@@ -253,8 +269,16 @@ def answerable_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> li
     judged = snapshot.store.judged()
     if not judged:
         return []
-    judgments = judge_queries(judged, chunks, snapshot.store.each_document())
-    pairs = zip(judged, judgments, strict=True)
+    judgments = judge_queries(
+        judged,
+        chunks,
+        snapshot.store.each_document(),
+    )
+    pairs = zip(
+        judged,
+        judgments,
+        strict=True,
+    )
     return [query for query, judgment in pairs if judgment.usable]
 
 
@@ -278,5 +302,9 @@ def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[
     heldout = others or extractive
     settings = snapshot.settings
     texts = [query.text for query in heldout]
-    drawn = cap_queries(texts, settings.evaluation.max_heldout, settings.training.seed)
+    drawn = cap_queries(
+        texts,
+        settings.evaluation.max_heldout,
+        settings.training.seed,
+    )
     return [heldout[index] for index in drawn]

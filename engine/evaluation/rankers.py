@@ -82,7 +82,11 @@ class Rankers:
         if not self.adapter:
             return [0.0]
         interpolations = self._context.settings.evaluation.interpolation_weights
-        return [0.0, *sorted(interpolations), 1.0]
+        return [
+            0.0,
+            *sorted(interpolations),
+            1.0,
+        ]
 
     @cached_property
     def lexical(self) -> LexicalIndex:
@@ -131,9 +135,17 @@ class Rankers:
         hits = list(index.search_many(texts, depth))
         for row, chunks in enumerate(allowed):
             if isinstance(chunks, AllExcept):
-                hits[row] = index.search_without(texts[row], depth, chunks.ids)
+                hits[row] = index.search_without(
+                    texts[row],
+                    depth,
+                    chunks.ids,
+                )
             elif chunks is not None:
-                hits[row] = index.search(texts[row], depth, chunks)
+                hits[row] = index.search(
+                    texts[row],
+                    depth,
+                    chunks,
+                )
         self._context.check_stop()
         return pad_lists(hits, depth)
 
@@ -143,7 +155,14 @@ class Rankers:
         base = None
         if self.shares_chunk_encoder:
             base = self._base_encoder
-        return Candidate(self._context, self.adapter, scope, weight, base, self._cache)
+        return Candidate(
+            self._context,
+            self.adapter,
+            scope,
+            weight,
+            base,
+            self._cache,
+        )
 
     def chunk_vectors(self, candidate: Candidate) -> Floats:
         """Return a candidate's vectors (n, d) of the chunks.
@@ -187,7 +206,13 @@ class Rankers:
         depth = self._context.settings.evaluation.depth
         query_form = similarity.query_form(queries)
         chunk_form = similarity.chunk_form(chunks)
-        ids, products = rank_within(query_form, chunk_form, self.ids, depth, allowed)
+        ids, products = rank_within(
+            query_form,
+            chunk_form,
+            self.ids,
+            depth,
+            allowed,
+        )
         return ids, similarity.of_products(products)
 
     def rank_by_encoder(
@@ -203,11 +228,21 @@ class Rankers:
 
         `vectors` (q, d) are the queries', `chunks` (n, d) the chunks'.
         """
-        ids, scores = self.nearest(vectors, chunks, allowed, similarity)
+        ids, scores = self.nearest(
+            vectors,
+            chunks,
+            allowed,
+            similarity,
+        )
         bm25_ids = queries.rankings[BM25]
         queries.rankings[name] = ids
         queries.scores[name] = scores
-        queries.cross_scores[name] = self.scores_of(vectors, chunks, bm25_ids, similarity)
+        queries.cross_scores[name] = self.scores_of(
+            vectors,
+            chunks,
+            bm25_ids,
+            similarity,
+        )
 
     def scores_of(
         self, queries: Floats, chunks: Floats, ids: Ids, similarity: Similarity = COSINE
@@ -233,13 +268,28 @@ def build_sample_index(context: StageContext, chunks: Sequence[Chunk]) -> Lexica
     """Build the BM25 index of a sample of the chunks, as if the project had no others."""
     from engine.lexical.stage import index_without
 
-    return index_without(context, SAMPLE, chunks, untitled=())
+    return index_without(
+        context,
+        SAMPLE,
+        chunks,
+        untitled=(),
+    )
 
 
 def pad_lists(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats]:
     """Return lists of ids and scores as two arrays (q, depth), padded with −1 and −inf."""
-    ids = pad_rows([list_ids for list_ids, _ in lists], -1, np.int64, depth)
-    scores = pad_rows([list_scores for _, list_scores in lists], -np.inf, np.float32, depth)
+    ids = pad_rows(
+        [list_ids for list_ids, _ in lists],
+        -1,
+        np.int64,
+        depth,
+    )
+    scores = pad_rows(
+        [list_scores for _, list_scores in lists],
+        -np.inf,
+        np.float32,
+        depth,
+    )
     return ids, scores
 
 
@@ -250,8 +300,16 @@ def rank_within(
 
     `queries` (q, d), `chunks` (N, d) with the ascending ids `keys` (N,).
     """
-    ids = np.full((len(queries), min(depth, len(keys))), -1, dtype=np.int64)
-    scores = np.full(ids.shape, -np.inf, dtype=np.float32)
+    ids = np.full(
+        (len(queries), min(depth, len(keys))),
+        -1,
+        dtype=np.int64,
+    )
+    scores = np.full(
+        ids.shape,
+        -np.inf,
+        dtype=np.float32,
+    )
     unrestricted: list[int] = []
     excluded: list[Ids] = []
     for row, allowed_ids in enumerate(allowed):
@@ -262,13 +320,24 @@ def rank_within(
         inside = np.isin(keys, allowed_ids)
         if not inside.any():
             continue
-        best, products = rank_all(queries[row : row + 1], chunks[inside], keys[inside], depth)
+        best, products = rank_all(
+            queries[row : row + 1],
+            chunks[inside],
+            keys[inside],
+            depth,
+        )
         width = best.shape[1]
         ids[row, :width] = best[0]
         scores[row, :width] = products[0]
     # Queries without a list of allowed chunks are ranked together.
     if unrestricted:
-        best, products = rank_all(queries[unrestricted], chunks, keys, depth, excluded)
+        best, products = rank_all(
+            queries[unrestricted],
+            chunks,
+            keys,
+            depth,
+            excluded,
+        )
         ids[unrestricted] = best
         scores[unrestricted] = products
     return ids, scores
@@ -284,7 +353,12 @@ def _find_excluded(keys: Ids, allowed: AllExcept | None) -> Ids:
     return present
 
 
-def products_of(queries: Floats, chunks: Floats, keys: Ids, ids: Ids) -> Floats:
+def products_of(
+    queries: Floats,
+    chunks: Floats,
+    keys: Ids,
+    ids: Ids,
+) -> Floats:
     """Return inner products (q, n) of each query (q, d) with the chunks `ids` (q, n).
 
     `chunks` (N, d) are named by the ascending `keys` (N,). The product is −inf where `ids` is −1.
@@ -295,6 +369,10 @@ def products_of(queries: Floats, chunks: Floats, keys: Ids, ids: Ids) -> Floats:
     for start in range(0, len(ids), BLOCK):
         block = slice(start, start + BLOCK)
         vectors = chunks[rows[block]]  # (b, n, d)
-        products[block] = np.einsum("qd,qnd->qn", queries[block], vectors)
+        products[block] = np.einsum(
+            "qd,qnd->qn",
+            queries[block],
+            vectors,
+        )
     products[ids < 0] = -np.inf
     return products

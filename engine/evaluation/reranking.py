@@ -162,7 +162,12 @@ class RerankerTrial:
             counts.append(count)
         return int(np.median(counts))
 
-    def _first_chunks(self, queries: QuerySet, row: int, count: int) -> list[int]:
+    def _first_chunks(
+        self,
+        queries: QuerySet,
+        row: int,
+        count: int,
+    ) -> list[int]:
         """Return the first chunks of a query's present ranking, without padding."""
         return [chunk for chunk in self._rankings(queries)[row, :count].tolist() if chunk >= 0]
 
@@ -176,16 +181,32 @@ class RerankerTrial:
         reranked = without_reranker.copy()
         for index, row in enumerate(rows):
             self._context.check_stop()
-            chunks = self._first_chunks(queries, row, self._passages)
+            chunks = self._first_chunks(
+                queries,
+                row,
+                self._passages,
+            )
             scores = reranker.scores(queries.texts[row], [texts[chunk] for chunk in chunks])
             order = np.argsort(-scores, kind="stable")
             reranked[index, : len(chunks)] = np.array(chunks, np.int64)[order]
-            self._context.progress(index + 1, len(rows), "queries (reranked)")
+            self._context.progress(
+                index + 1,
+                len(rows),
+                "queries (reranked)",
+            )
         judgments = [queries.judgments[row] for row in rows]
         values = {}
         for name, ids in ((WITHOUT, without_reranker), (WITH, reranked)):
-            values[name] = measure_ndcg(ids, judgments, self._document_of)
-        return Evidence(queries.rung, values, clusters_of(judgments))
+            values[name] = measure_ndcg(
+                ids,
+                judgments,
+                self._document_of,
+            )
+        return Evidence(
+            queries.rung,
+            values,
+            clusters_of(judgments),
+        )
 
     def _sample_rows(self, queries: QuerySet) -> list[int]:
         """Return the usable rows, or a sample of those if reranking all takes too long."""

@@ -58,9 +58,25 @@ def publish_results(
         if queries.usable():
             compared.append((queries, _compare_systems(context, work, queries, selection)))
     with context.project.building("reports", context.fingerprint) as building:
-        data = _build_report(context, work, selection, fusion, compared)
-        write_report(building.folder, data, project=context.project.argument)
-    info = _build_info(context, work, selection, fusion, compared)
+        data = _build_report(
+            context,
+            work,
+            selection,
+            fusion,
+            compared,
+        )
+        write_report(
+            building.folder,
+            data,
+            project=context.project.argument,
+        )
+    info = _build_info(
+        context,
+        work,
+        selection,
+        fusion,
+        compared,
+    )
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
     return {
         "in_use": {mode: chosen.encoder for mode, chosen in selection.by_mode.items()},
@@ -83,7 +99,11 @@ def _build_info(
     adapter: Path | None = None
     if semantic.weight:
         adapter = work.adapter
-    encoder = encoder_fingerprint_of(context, adapter, semantic.weight or 1.0)
+    encoder = encoder_fingerprint_of(
+        context,
+        adapter,
+        semantic.weight or 1.0,
+    )
     reranker = None
     if work.reranker is not None:
         choice = work.reranker
@@ -222,7 +242,11 @@ def _choose_changed_system(work: Evaluation, selection: Selection) -> str:
     return IN_USE
 
 
-def _write_advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:
+def _write_advice(
+    context: StageContext,
+    fusion: FusionChoice,
+    compared: Compared,
+) -> str:
     """Return the advice to search by keywords, if judged questions give reason for it."""
     from engine.evaluation.reporting.verdict import advice
 
@@ -231,7 +255,11 @@ def _write_advice(context: StageContext, fusion: FusionChoice, compared: Compare
         if queries.kind == "judged":
             judged = comparison.table
             break
-    return advice(judged, fusion.method, context.settings.search.mode_in_json)
+    return advice(
+        judged,
+        fusion.method,
+        context.settings.search.mode_in_json,
+    )
 
 
 def _build_query_set_reports(
@@ -247,7 +275,12 @@ def _build_query_set_reports(
         titles[document.id] = document.title or document.path
     reports = []
     for queries, comparison in compared:
-        hits = build_hit_finder(queries.rankings, queries.judgments, chunks, titles)
+        hits = build_hit_finder(
+            queries.rankings,
+            queries.judgments,
+            chunks,
+            titles,
+        )
         unmatched: list[str] = []
         for judgment in queries.judgments:
             unmatched += judgment.unmatched

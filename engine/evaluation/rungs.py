@@ -22,8 +22,20 @@ from engine.metrics.differences import MIN_FOR_SPREAD, MIN_QUERIES, queries_to_s
 
 RungName = Literal["judged", "preferred", "document", "model", "imported", "extractive"]
 
-RUNGS: tuple[RungName, ...] = ("judged", "preferred", "document", "model", "imported", "extractive")
-CERTIFYING: tuple[RungName, ...] = ("judged", "document", "model", "imported")
+RUNGS: tuple[RungName, ...] = (
+    "judged",
+    "preferred",
+    "document",
+    "model",
+    "imported",
+    "extractive",
+)
+CERTIFYING: tuple[RungName, ...] = (
+    "judged",
+    "document",
+    "model",
+    "imported",
+)
 """Rungs whose queries measure every candidate and can prove a gain.
 
 Preferences compare only two lists.
@@ -86,8 +98,16 @@ class Evidence:
         first = self._number_clusters()
         second = other._number_clusters()
         # Negative numbers mark independent queries, and must differ between the two halves.
-        second = np.where(second < 0, second - self.queries, second)
-        return replace(self, systems=systems, clusters=np.concatenate([first, second]))
+        second = np.where(
+            second < 0,
+            second - self.queries,
+            second,
+        )
+        return replace(
+            self,
+            systems=systems,
+            clusters=np.concatenate([first, second]),
+        )
 
     def _number_clusters(self) -> Ids:
         """Return the clusters (q,), with a negative number for each query if none are known."""

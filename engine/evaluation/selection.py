@@ -220,7 +220,12 @@ class EncoderChooser:
         options = [Option(name, name) for name in encoders]
         sets = self._list_deciding_sets()
         ladder = [self._measure_options(queries, [reference, *options]) for queries in sets]
-        return self._decide("semantic", ladder, reference, options)
+        return self._decide(
+            "semantic",
+            ladder,
+            reference,
+            options,
+        )
 
     def decide_hybrid(self, encoders: Sequence[str]) -> Decision:
         """Choose the encoder of hybrid search together with its share of the score.
@@ -236,7 +241,12 @@ class EncoderChooser:
         for queries in self._list_deciding_sets():
             compared = options if queries.rung in DECIDE_SHARE else usual_options
             ladder.append(self._measure_options(queries, [reference, *compared]))
-        return self._decide("hybrid", ladder, reference, options)
+        return self._decide(
+            "hybrid",
+            ladder,
+            reference,
+            options,
+        )
 
     def usual_share(self, encoder: str) -> float | None:
         """Return the share of an encoder for which no judged question chooses one."""
@@ -244,7 +254,11 @@ class EncoderChooser:
             return self.reference_share
         if self.settings.search.fusion != "auto":
             return self.reference_share
-        share = self.experience.experience.best_share(self.experience.queries, encoder, SHARES)
+        share = self.experience.experience.best_share(
+            self.experience.queries,
+            encoder,
+            SHARES,
+        )
         if share is None:
             return self.reference_share
         return share
@@ -271,7 +285,12 @@ class EncoderChooser:
         self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: list[Option]
     ) -> Decision:
         """Let the gate decide by the ladder, preferences, and experience if it is comparable."""
-        ladder = self._add_focused(mode, ladder, reference, options)
+        ladder = self._add_focused(
+            mode,
+            ladder,
+            reference,
+            options,
+        )
         prior_knowledge = NO_PRIOR_KNOWLEDGE
         # Hybrid search was compared with base at equal shares.
         comparable = mode == "semantic" or self.reference_share == EQUAL
@@ -318,7 +337,11 @@ class EncoderChooser:
         values: dict[str, Doubles] = {}
         for option in options:
             values[option.name] = self._measure(self._rank(queries, option)[rows], judgments)
-        return Evidence(queries.rung, values, clusters_of(judgments))
+        return Evidence(
+            queries.rung,
+            values,
+            clusters_of(judgments),
+        )
 
     def _rank(self, queries: QuerySet, option: Option) -> Ids:
         """Return an option's ranking (q, depth): the encoder's, or fused with BM25's."""
@@ -326,7 +349,11 @@ class EncoderChooser:
         if option.name == option.encoder:
             ranking: Ids = queries.rankings[option.encoder]
             return ranking
-        return self.fuser.fuse(queries, option.encoder, option.share)
+        return self.fuser.fuse(
+            queries,
+            option.encoder,
+            option.share,
+        )
 
     def _add_focused(
         self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: Sequence[Option]
@@ -347,8 +374,16 @@ class EncoderChooser:
             return ladder
         values = {}
         for name, ranking in rankings.items():
-            values[name] = self.focused.measure(rows, ranking, self._measure)
-        focused = Evidence("judged", values, self.focused.clusters(rows))
+            values[name] = self.focused.measure(
+                rows,
+                ranking,
+                self._measure,
+            )
+        focused = Evidence(
+            "judged",
+            values,
+            self.focused.clusters(rows),
+        )
         judged = next((evidence for evidence in ladder if evidence.rung == "judged"), None)
         if judged is None:
             return [focused, *ladder]
@@ -378,7 +413,12 @@ class EncoderChooser:
         """Return nDCG@10 per query (q,) of a ranking (q, depth)."""
         return measure_ndcg(ranking, judgments, self.document_of)
 
-    def _select(self, decision: Decision, options: Sequence[Option], why_not: str) -> ModeSelection:
+    def _select(
+        self,
+        decision: Decision,
+        options: Sequence[Option],
+        why_not: str,
+    ) -> ModeSelection:
         """Return the selection that a decision makes, with the name of its rows in tables."""
         chosen = next(option for option in options if option.name == decision.chosen)
         has_own_share = decision.mode == "hybrid" and chosen.share != self.reference_share
@@ -442,7 +482,11 @@ def preferences_of(
             # Preferences between two systems take a query of the database, so skip unknown pairs.
             if frozenset((systems.reference, systems.candidate)) not in answered:
                 continue
-            answers = preferences_between(snapshot.project, snapshot.store, systems)
+            answers = preferences_between(
+                snapshot.project,
+                snapshot.store,
+                systems,
+            )
             if not answers:
                 continue
             name = candidate_name(weight)
@@ -455,4 +499,8 @@ def preferences_of(
 def hybrid_option(encoder: str, share: float | None) -> Option:
     """Return an encoder with its share in hybrid search as a candidate."""
     label = "rrf" if share is None else format(share, "g")
-    return Option(f"{encoder} {label}", encoder, share)
+    return Option(
+        f"{encoder} {label}",
+        encoder,
+        share,
+    )

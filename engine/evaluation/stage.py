@@ -67,7 +67,11 @@ class EvaluateStage(Stage):
         artifact = snapshot.need(EvaluationInfo)
         adapter = snapshot.need(AdapterInfo).info.adapter
         if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
-            raise DamagedError.of_stage("evaluate", "The report is missing.", code="report-missing")
+            raise DamagedError.of_stage(
+                "evaluate",
+                "The report is missing.",
+                code="report-missing",
+            )
         for choice in artifact.info.in_use.values():
             if choice.adapter not in (None, adapter):
                 raise DamagedError.of_stage(

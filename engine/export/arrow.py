@@ -35,7 +35,11 @@ def write_parquet(source: Source, folder: Path) -> None:
     """
     from pyarrow import parquet
 
-    place = create_target_folder(search_facts(source), folder, "parquet")
+    place = create_target_folder(
+        search_facts(source),
+        folder,
+        "parquet",
+    )
     tables = (build_table_with_terms(block) for block in read_blocks(source))
     first = next(tables)  # its schema is needed to open the file
     with parquet.ParquetWriter(str(place / "chunks.parquet"), first.schema) as file:
@@ -89,7 +93,11 @@ def write_lance(source: Source, folder: Path) -> None:
     import pyarrow
     from lancedb.index import BTree
 
-    place = create_target_folder(search_facts(source), folder, "lancedb")
+    place = create_target_folder(
+        search_facts(source),
+        folder,
+        "lancedb",
+    )
     database = lancedb.connect(str(place))
     kinds = {
         "term": pyarrow.string(),

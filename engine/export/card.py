@@ -34,7 +34,14 @@ from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo
 from engine.version import __version__
 
 FORMAT = 1
-METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "recall@10")
+METRICS = (
+    "ndcg@10",
+    "hit@1",
+    "hit@4",
+    "hit@10",
+    "mrr@10",
+    "recall@10",
+)
 _ENCODERS = (MODEL_FOLDER, QUERY_FOLDER, CHUNK_FOLDER)
 _OF_ONE_ENCODER = (
     ADAPTER_FOLDER,
@@ -102,7 +109,12 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
             return f"{label_of(name)} (in use)"
         return label_of(name)
 
-    template = load_template(_TEMPLATE, label=label_system, metric=metric_name, about=about_count)
+    template = load_template(
+        _TEMPLATE,
+        label=label_system,
+        metric=metric_name,
+        about=about_count,
+    )
     for part in ("", *PARTS):
         if (folder / part).is_dir():
             text = template.render(
@@ -114,7 +126,11 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
                 query_sets=QUERY_SETS,
                 imported=IMPORTED_SET,
             )
-            (folder / part / "README.md").write_text(text, encoding="utf-8", newline="\n")
+            (folder / part / "README.md").write_text(
+                text,
+                encoding="utf-8",
+                newline="\n",
+            )
 
 
 def _describe_encoders(source: Source) -> dict[str, Any]:

@@ -25,7 +25,12 @@ LOCK = "work.lock"
 MAX_NAME = 80  # Letters of the target's name in the name of its workplace.
 
 
-def check_target(project: ProjectFolder, target: Path, *, file: bool = False) -> Path:
+def check_target(
+    project: ProjectFolder,
+    target: Path,
+    *,
+    file: bool = False,
+) -> Path:
     """Return where an export may be written: a new or empty folder, or a new `file`.
 
     It must lie outside the project and its documents; else UsageError, or InputError for a missing
@@ -36,7 +41,12 @@ def check_target(project: ProjectFolder, target: Path, *, file: bool = False) ->
         parent = path.parent.resolve()
         if not parent.is_dir():
             to_do = "Create it, or choose another."
-            raise InputError(f"{path.parent} is not a folder.", "", to_do, code="path-missing")
+            raise InputError(
+                f"{path.parent} is not a folder.",
+                "",
+                to_do,
+                code="path-missing",
+            )
         if _is_taken(path, file):
             raise _build_taken_error(project, path, file)
     except (OSError, ValueError, RuntimeError) as error:
@@ -73,7 +83,11 @@ def _is_taken(path: Path, file: bool) -> bool:
     return path.exists() and (file or not path.is_dir() or any(path.iterdir()))
 
 
-def _build_taken_error(project: ProjectFolder, path: Path, file: bool) -> UsageError:
+def _build_taken_error(
+    project: ProjectFolder,
+    path: Path,
+    file: bool,
+) -> UsageError:
     """Return the error of a target that exists. Never advises to delete a folder of the user's."""
     to_do = "Choose another name, or delete it."
     if path.is_dir():
@@ -141,7 +155,11 @@ def _find_leftovers(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def remembering(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> Iterator[None]:
+def remembering(
+    project: ProjectFolder,
+    target: Path,
+    kinds: Sequence[str],
+) -> Iterator[None]:
     """Record an export in the project, so that a purge can name it, unless the block raises.
 
     It is recorded before the block, as the export may be killed.
@@ -149,7 +167,11 @@ def remembering(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> I
     former_exports = known_exports(project)
     other_exports = [entry for entry in former_exports if entry["folder"] != str(target)]
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    export = {"folder": str(target), "kinds": list(kinds), "created": now}
+    export = {
+        "folder": str(target),
+        "kinds": list(kinds),
+        "created": now,
+    }
     _write_record(project, [*other_exports, export])
     try:
         yield

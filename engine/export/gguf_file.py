@@ -79,7 +79,11 @@ def check_bert(model: ModelFolder) -> _Bert:
             code="gguf-unsupported",
             command="export",
         )
-    return _Bert(config, tokenizer, _POOLING[modes[0]])
+    return _Bert(
+        config,
+        tokenizer,
+        _POOLING[modes[0]],
+    )
 
 
 def save_gguf(model: ModelFolder, folder: Path) -> None:
@@ -112,7 +116,13 @@ def save_gguf(model: ModelFolder, folder: Path) -> None:
         folder.mkdir()
         for precision in ("f32", "f16"):
             path = folder / f"model-{precision}.gguf"
-            _write(path, model, bert, weights, half=precision == "f16")
+            _write(
+                path,
+                model,
+                bert,
+                weights,
+                half=precision == "f16",
+            )
 
 
 def _write(
@@ -138,7 +148,11 @@ def _write(
     writer.add_layer_norm_eps(config["layer_norm_eps"])
     writer.add_causal_attention(False)
     writer.add_pooling_type(PoolingType(bert.pooling))
-    _add_tokenizer(writer, bert, len(weights["token_embd.weight"]))
+    _add_tokenizer(
+        writer,
+        bert,
+        len(weights["token_embd.weight"]),
+    )
     for name, values in weights.items():
         is_half = half and values.ndim == 2 and name not in _ALWAYS_FLOAT32
         writer.add_tensor(name, values.astype(np.float16 if is_half else np.float32))
@@ -148,7 +162,11 @@ def _write(
     writer.close()
 
 
-def _add_tokenizer(writer: GGUFWriter, bert: _Bert, size: int) -> None:
+def _add_tokenizer(
+    writer: GGUFWriter,
+    bert: _Bert,
+    size: int,
+) -> None:
     """Write the vocabulary and what else llama.cpp knows of a tokenizer.
 
     `size`: the number of rows of the token embeddings, some of which may stand for no token.

@@ -79,7 +79,11 @@ def _check_gguf(source: Source) -> None:
     _refuse_hyperbolic(source, "GGUF", code="gguf-unsupported")
 
 
-def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
+def _refuse_hyperbolic(
+    source: Source,
+    form: str,
+    code: str,
+) -> None:
     """Raise UsageError for a hyperbolic encoder. `form`: the file format, such as `ONNX`."""
     adapters = [encoder.adapter for encoder in source.encoders.values() if encoder.adapter]
     if any(isinstance(read_geometry(adapter), Hyperbolic) for adapter in adapters):
@@ -169,7 +173,12 @@ def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
     """
     wanted = {name.strip() for name in names}
     for name in sorted(wanted - set(KINDS)):
-        raise unknown_name("export", name, (*KINDS, "all"), code="export-unknown")
+        raise unknown_name(
+            "export",
+            name,
+            (*KINDS, "all"),
+            code="export-unknown",
+        )
     return tuple(name for name in KINDS if name in wanted)
 
 
@@ -185,7 +194,11 @@ def find_available(
     for name in kinds:
         try:
             if name in EXTRAS:
-                check_extra(name, f"The export {name} cannot be written", "Nothing else needs it.")
+                check_extra(
+                    name,
+                    f"The export {name} cannot be written",
+                    "Nothing else needs it.",
+                )
             KINDS[name].check(source)
             present.append(KINDS[name])
         except EngineError as error:

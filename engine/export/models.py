@@ -49,7 +49,11 @@ def write_adapter(source: Source, folder: Path) -> None:
         _copy_adapter(adapter, target, semantic_weight)
 
 
-def _copy_adapter(adapter: Path, target: Path, weight: float) -> None:
+def _copy_adapter(
+    adapter: Path,
+    target: Path,
+    weight: float,
+) -> None:
     """Copy an adapter with the interpolation weight in its `lora_alpha`, which scales ΔW."""
     target.mkdir()
     shutil.copyfile(adapter / "adapter_model.safetensors", target / "adapter_model.safetensors")
@@ -66,7 +70,11 @@ def write_models(source: Source, folder: Path) -> None:
     Folders that only semantic search uses have the prefix `semantic-`.
     """
     for part in list_model_parts(source):
-        _save(source, part, folder / part.folder)
+        _save(
+            source,
+            part,
+            folder / part.folder,
+        )
 
 
 def write_onnx(source: Source, folder: Path) -> None:
@@ -105,7 +113,11 @@ def _convert(
         delete_tree(temporary)
 
 
-def _save(source: Source, part: ModelPart, folder: Path) -> None:
+def _save(
+    source: Source,
+    part: ModelPart,
+    folder: Path,
+) -> None:
     """Write an encoder as a sentence-transformers folder."""
     from engine.encoders.saving import save_encoder
 

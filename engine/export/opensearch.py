@@ -55,7 +55,11 @@ def write_opensearch(source: Source, folder: Path) -> None:
         for position, (chunk, document, terms) in enumerate(block.chunks):
             # Also the codes made of words: of joined words, such as `-email`, and of sequences.
             codes = [*terms.codes, *filterfalse(is_whole, terms.impacts)]
-            row = {**fields_of(chunk, document), "codes": codes, "words": terms.words}
+            row = {
+                **fields_of(chunk, document),
+                "codes": codes,
+                "words": terms.words,
+            }
             row["vector"] = block.vectors[position].tolist()
             if block.semantic_vectors is not None:
                 row["semantic_vector"] = block.semantic_vectors[position].tolist()
@@ -123,4 +127,8 @@ def build_pipeline(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_json(path: Path, body: dict[str, Any]) -> None:
-    path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8", newline="\n")
+    path.write_text(
+        json.dumps(body, indent=1) + "\n",
+        encoding="utf-8",
+        newline="\n",
+    )

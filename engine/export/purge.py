@@ -50,9 +50,22 @@ _MADE = {
     SERVERS: "list of servers that made queries or vectors",
     SETTINGS: "settings",
 }
-_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}*", f".tmp-{SERVERS}*", f"{PROBE}*")
+_PATTERNS = (
+    "project.db*",
+    ".tmp-project.*",
+    f".tmp-{RECORD}*",
+    f".tmp-{SERVERS}*",
+    f"{PROBE}*",
+)
 # The locks that are held by whatever writes into a project.
-LOCKS = ("run", "stage", "sweep", "watch", "judging", "settings")
+LOCKS = (
+    "run",
+    "stage",
+    "sweep",
+    "watch",
+    "judging",
+    "settings",
+)
 LOCK_SECONDS = 2.0  # A stage whose run was killed ends within moments.
 
 
@@ -110,7 +123,12 @@ def purge(project: ProjectFolder, wait: float = LOCK_SECONDS) -> Purged:
         with suppress(OSError):
             root.rmdir()
     _forget_recent(root)
-    return Purged(str(root), tuple(removed), kept, elsewhere)
+    return Purged(
+        str(root),
+        tuple(removed),
+        kept,
+        elsewhere,
+    )
 
 
 def _remove_graphs(without: Sequence[Path], wait: float) -> list[Removed]:
@@ -152,10 +170,20 @@ def remove(path: Path, what: str = "") -> Removed:
     else:
         delete_file(path)
     if what:
-        return Removed(what, str(path), files, size)
+        return Removed(
+            what,
+            str(path),
+            files,
+            size,
+        )
     is_database = path.name.startswith((".tmp-project.db", "project.db"))
     name = "project.db" if is_database else path.name
-    return Removed(_MADE.get(name, "unfinished file"), path.name, files, size)
+    return Removed(
+        _MADE.get(name, "unfinished file"),
+        path.name,
+        files,
+        size,
+    )
 
 
 def _find_cached(project: ProjectFolder) -> list[Path]:
@@ -190,7 +218,12 @@ def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
     with suppress(EngineError):
         for source in project.sources(project.settings()):
             why = "They are yours, and were only read."
-            yield Elsewhere("your documents", why, str(source), path_exists(source))
+            yield Elsewhere(
+                "your documents",
+                why,
+                str(source),
+                path_exists(source),
+            )
     for entry in known_exports(project):
         exists = path_exists(Path(entry["folder"]))
         kinds = ", ".join(entry["kinds"])
@@ -200,11 +233,21 @@ def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
             why = "It is a bundle of the project."
         else:
             why = f"It holds: {kinds}."
-        yield Elsewhere("an export", why, entry["folder"], exists)
+        yield Elsewhere(
+            "an export",
+            why,
+            entry["folder"],
+            exists,
+        )
     for name in OWN_FOLDERS:
         if (project.path / name).is_symlink():
             target = str((project.path / name).resolve())
-            yield Elsewhere("what a link led to", "The link alone was removed.", target, True)
+            yield Elsewhere(
+                "what a link led to",
+                "The link alone was removed.",
+                target,
+                True,
+            )
     for path in _list_leftovers():
         yield Elsewhere(
             "a file of this program", "It may be of this or of another project.", str(path), True
@@ -240,7 +283,12 @@ def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
         " ('engine lab --robustness') or what was searched for (encoder.endpoint)."
     )
     for url in known_servers(project.path):
-        yield Elsewhere("a server that made queries or vectors", why, url, True)
+        yield Elsewhere(
+            "a server that made queries or vectors",
+            why,
+            url,
+            True,
+        )
 
 
 def _list_leftovers() -> Iterator[Path]:

@@ -24,7 +24,11 @@ def write_qdrant(source: Source, folder: Path) -> None:
     from qdrant_client import QdrantClient, models
     from qdrant_client.local.persistence import CollectionPersistence
 
-    place = create_target_folder(search_facts(source), folder, "qdrant")
+    place = create_target_folder(
+        search_facts(source),
+        folder,
+        "qdrant",
+    )
     dense = {"dense": models.VectorParams(size=source.index.width, distance=models.Distance.COSINE)}
     if source.semantic_index is not None:
         width = source.semantic_index.width

@@ -71,7 +71,11 @@ def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
 def check_complete(source: Source) -> None:
     """Raise NotBuiltError unless every index holds exactly the chunks of the database."""
     lexical = source.need(LexicalInfo).info
-    counts = {source.index.count, lexical.chunks, source.store.count("chunks")}
+    counts = {
+        source.index.count,
+        lexical.chunks,
+        source.store.count("chunks"),
+    }
     if source.semantic_index is not None:
         counts.add(source.semantic_index.count)
     if len(counts) > 1 or lexical.chunks_fingerprint != source.store.corpus_fingerprint():
@@ -190,7 +194,11 @@ def _build_environment() -> Environment:
     )
 
 
-def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Path:
+def create_target_folder(
+    facts: dict[str, Any],
+    folder: Path,
+    target: str,
+) -> Path:
     """Create `folder/target` with a README that shows a query there, and a manifest of the facts.
 
     `facts`: from `search_facts`. Returns the folder.
@@ -200,10 +208,22 @@ def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Pa
     place = folder / target
     place.mkdir()
     template = load_template(_TEMPLATE)
-    text = template.render(target=target, has_two_indexes=has_two_indexes, **facts)
-    (place / "README.md").write_text(text, encoding="utf-8", newline="\n")
+    text = template.render(
+        target=target,
+        has_two_indexes=has_two_indexes,
+        **facts,
+    )
+    (place / "README.md").write_text(
+        text,
+        encoding="utf-8",
+        newline="\n",
+    )
     manifest = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
-    (place / "manifest.json").write_text(manifest, encoding="utf-8", newline="\n")
+    (place / "manifest.json").write_text(
+        manifest,
+        encoding="utf-8",
+        newline="\n",
+    )
     return place
 
 

@@ -139,7 +139,11 @@ class Source(ProjectSnapshot):
             adapter = self.project.path / info.adapter
             weight = info.interpolation_weight
         chunk_adapter = self.project.path / info.chunk_adapter if info.chunk_adapter else None
-        current = encoder.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
+        current = encoder.vectors_fingerprint(
+            info.max_tokens,
+            adapter,
+            info.interpolation_weight,
+        )
         if current != info.encoder:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.",

@@ -42,14 +42,35 @@ def export_project(
         names = parse_kinds(requested) if insist else ALL
     final = check_target(project, target)
     with project.locked(), closing(project.store()) as store:
-        source = Source(project, project.settings(), store)
-        present, left_out = find_available(source, names, insist=insist)
+        source = Source(
+            project,
+            project.settings(),
+            store,
+        )
+        present, left_out = find_available(
+            source,
+            names,
+            insist=insist,
+        )
         kind_names = tuple(kind.name for kind in present)
         with complete_or_absent(project, final, kind_names) as folder:
-            written, size = _write_kinds(source, present, folder, report)
+            written, size = _write_kinds(
+                source,
+                present,
+                folder,
+                report,
+            )
         notes = source.notes(kind_names)
     with_text = tuple(kind.name for kind in present if kind.holds_text)
-    return Exported(final, kind_names, with_text, written, size, left_out, notes)
+    return Exported(
+        final,
+        kind_names,
+        with_text,
+        written,
+        size,
+        left_out,
+        notes,
+    )
 
 
 def _write_kinds(
@@ -64,7 +85,11 @@ def _write_kinds(
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     entries = {path.relative_to(folder).as_posix(): _describe_file(path) for path in files}
     manifest = json.dumps({**facts, "files": entries}, ensure_ascii=False, indent=1) + "\n"
-    (folder / MANIFEST).write_text(manifest, encoding="utf-8", newline="\n")
+    (folder / MANIFEST).write_text(
+        manifest,
+        encoding="utf-8",
+        newline="\n",
+    )
     size = sum(int(entry["bytes"]) for entry in entries.values())
     return len(files) + 1, size + len(manifest.encode())
 

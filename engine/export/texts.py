@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 Rows = Iterable[Mapping[str, Any]]
 _BLOCK = 8192  # Vectors in memory at once.
-_LABEL_FIELDS = ("chunk_id", "path", "start", "end", "content_hash")
+_LABEL_FIELDS = (
+    "chunk_id",
+    "path",
+    "start",
+    "end",
+    "content_hash",
+)
 
 
 def write_chunks(source: Source, folder: Path) -> None:
@@ -39,12 +45,24 @@ def write_vectors(source: Source, folder: Path) -> None:
     Line i of ids.jsonl describes row i. Rows are in order of chunk id, without chunks of deleted
     documents. Vectors that only semantic search uses go into `semantic-vectors/` in the same way.
     """
-    _write_vectors(source, source.index, folder / "vectors")
+    _write_vectors(
+        source,
+        source.index,
+        folder / "vectors",
+    )
     if source.semantic_index is not None:
-        _write_vectors(source, source.semantic_index, folder / "semantic-vectors")
+        _write_vectors(
+            source,
+            source.semantic_index,
+            folder / "semantic-vectors",
+        )
 
 
-def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
+def _write_vectors(
+    source: Source,
+    index: VectorIndex,
+    target: Path,
+) -> None:
     """Write the vectors of one index, and a line about the chunk of each row."""
     import numpy as np
 
@@ -60,7 +78,11 @@ def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
         (target / "ids.jsonl").open("w", encoding="utf-8", newline="\n") as lines,
     ):
         shape = (len(kept_rows), index.width)
-        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        header = {
+            "descr": "<f4",
+            "fortran_order": False,
+            "shape": shape,
+        }
         np.lib.format.write_array_header_1_0(array, header)
         for first in range(0, len(kept_rows), _BLOCK):
             block = kept_rows[first : first + _BLOCK]
@@ -84,7 +106,11 @@ def write_beir(source: Source, folder: Path) -> None:
     """
     chunks = source.store.chunks()
     documents = source.store.documents(with_text=True)
-    judgments = judge_queries(source.store.judged(), chunks, documents)
+    judgments = judge_queries(
+        source.store.judged(),
+        chunks,
+        documents,
+    )
     usable = [judgment for judgment in judgments if judgment.usable]
     of_chunks = [("test", judgment) for judgment in usable if judgment.level == "chunk"]
     of_documents = [("test", judgment) for judgment in usable if judgment.level == "document"]
@@ -97,7 +123,12 @@ def write_beir(source: Source, folder: Path) -> None:
         {"_id": names[chunk.id], "title": titles[chunk.document_id], "text": chunk.text}
         for chunk in chunks
     )
-    _write_set(folder / "beir" / "chunks", chunk_rows, of_chunks, names)
+    _write_set(
+        folder / "beir" / "chunks",
+        chunk_rows,
+        of_chunks,
+        names,
+    )
     if of_documents:
         external = {document.id: document.external_id or document.path for document in documents}
         keys = _make_unique(external)
@@ -105,7 +136,12 @@ def write_beir(source: Source, folder: Path) -> None:
             {"_id": keys[document.id], "title": document.title, "text": document.text}
             for document in documents
         )
-        _write_set(folder / "beir" / "documents", document_rows, of_documents, keys)
+        _write_set(
+            folder / "beir" / "documents",
+            document_rows,
+            of_documents,
+            keys,
+        )
     preferences = read_preferences(source.project)
     if preferences:
         _write_lines(folder / "beir" / "preferences.jsonl", map(asdict, preferences))

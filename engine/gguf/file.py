@@ -69,7 +69,11 @@ def check_gguf(path: Path) -> None:
         with path.open("rb") as file:
             head = file.read(len(_LFS))
     except FileNotFoundError:
-        raise unusable(path, "There is no such file.", code="language-model-missing") from None
+        raise unusable(
+            path,
+            "There is no such file.",
+            code="language-model-missing",
+        ) from None
     except OSError as error:
         raise unusable(path, f"{error.strerror or error}.") from None
     if not head:
@@ -122,7 +126,11 @@ def content_identity(path: Path) -> str:
 
 
 @lru_cache(maxsize=64)
-def _hash_samples(path: Path, size: int, _modified: int) -> str:
+def _hash_samples(
+    path: Path,
+    size: int,
+    _modified: int,
+) -> str:
     """Return 16 hex digits that identify a file, computed again when it has changed."""
     digest = hashlib.sha256(f"{size}\0".encode())
     last_block = max(0, size - HEAD - BLOCK)  # where it begins, from the end of the head
@@ -134,7 +142,11 @@ def _hash_samples(path: Path, size: int, _modified: int) -> str:
     return digest.hexdigest()[:16]
 
 
-def unusable(path: Path | str, why: str, code: str = "language-model-invalid") -> ModelError:
+def unusable(
+    path: Path | str,
+    why: str,
+    code: str = "language-model-invalid",
+) -> ModelError:
     """Return the error that says why a model file cannot be used, and what else could be."""
     return ModelError(
         f"The language model {path} cannot be used.",

@@ -44,9 +44,19 @@ class ModelMemory:
     """Number of tokens of context that are wanted."""
 
     @classmethod
-    def of(cls, size: int, header: Header, context: int) -> ModelMemory:
+    def of(
+        cls,
+        size: int,
+        header: Header,
+        context: int,
+    ) -> ModelMemory:
         """Return the memory by a header; a model has no cache for more tokens than it knows."""
-        return cls(size, header.layers, header.cache_bytes, min(context, header.context or context))
+        return cls(
+            size,
+            header.layers,
+            header.cache_bytes,
+            min(context, header.context or context),
+        )
 
     @property
     def total(self) -> int:
@@ -58,10 +68,19 @@ def read_model_memory(path: Path, context: int) -> ModelMemory:
     """Return a model's memory; without layers and cache if its header cannot be read."""
     size = sum(part.stat().st_size for part in parts_of(path) if part.exists())
     try:
-        return ModelMemory.of(size, read_header(path), context)
+        return ModelMemory.of(
+            size,
+            read_header(path),
+            context,
+        )
     except ModelError:
         # llama.cpp may know more than we do, or say why the model cannot be used.
-        return ModelMemory(size, layers=0, cache_bytes=0, context=context)
+        return ModelMemory(
+            size,
+            layers=0,
+            cache_bytes=0,
+            context=context,
+        )
 
 
 def describe_shortage(needed: ModelMemory) -> str:
@@ -99,7 +118,11 @@ def devices() -> list[Device]:
         device = ctypes.c_void_p(lib.ggml_backend_dev_get(ctypes.c_size_t(number)))
         free = ctypes.c_size_t()
         total = ctypes.c_size_t()
-        lib.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
+        lib.ggml_backend_dev_memory(
+            device,
+            ctypes.byref(free),
+            ctypes.byref(total),
+        )
         name = (lib.ggml_backend_dev_description(device) or b"").decode("utf-8", "replace")
         listed.append(Device(int(lib.ggml_backend_dev_type(device)), name, free.value))
     return listed
@@ -140,7 +163,11 @@ def free_threads() -> tuple[int, str]:
     return threads_for(cores, reason, busy)
 
 
-def threads_for(cores: int, reason: str, busy: float) -> tuple[int, str]:
+def threads_for(
+    cores: int,
+    reason: str,
+    busy: float,
+) -> tuple[int, str]:
     """Return the number of threads, at least one, and why.
 
     `cores`: the cores that this process may use, for `reason`. `busy`: the number of cores that

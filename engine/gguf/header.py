@@ -179,7 +179,11 @@ def read_header(path: Path) -> Header:
     """
     first, *others = [_read(part) for part in parts_of(path)]
     parameters = first.parameters + sum(other.parameters for other in others)
-    return replace(first, parameters=parameters, writes=first.writes and parameters > 0)
+    return replace(
+        first,
+        parameters=parameters,
+        writes=first.writes and parameters > 0,
+    )
 
 
 def _read(path: Path) -> Header:
@@ -344,7 +348,11 @@ def _build_header(facts: dict[str, Any], counts: Counter[str]) -> Header:
     key_width = read_number("attention.key_length") or head_width
     value_width = read_number("attention.value_length") or head_width
     layers = read_number("block_count")
-    quantisation = max(counts, key=counts.__getitem__, default="")
+    quantisation = max(
+        counts,
+        key=counts.__getitem__,
+        default="",
+    )
     file_type = facts.get("general.file_type")
     if isinstance(file_type, int):
         quantisation = FILE_TYPES.get(file_type, quantisation)

@@ -26,7 +26,13 @@ CHECK = "engine.gguf.llama"
 """The module that loads a model's vocabulary in a process of its own, which llama.cpp may crash."""
 WORKSPACE = 300_000_000  # Bytes of llama.cpp's buffers besides weights and cache.
 # Fields of a header that a listed model has as well; all None without a readable header.
-_FROM_HEADER = ("architecture", "quantisation", "parameters", "context", "chat_template")
+_FROM_HEADER = (
+    "architecture",
+    "quantisation",
+    "parameters",
+    "context",
+    "chat_template",
+)
 
 
 def list_models(context: int, free: int | None = None) -> list[ModelFile]:
@@ -41,7 +47,11 @@ def list_models(context: int, free: int | None = None) -> list[ModelFile]:
     return [_describe_model(model, context, free) for model in find_models()]
 
 
-def _describe_model(file: FoundModel, context: int, free: int) -> ModelFile:
+def _describe_model(
+    file: FoundModel,
+    context: int,
+    free: int,
+) -> ModelFile:
     """Return the properties of a model, whether it fits into `free` bytes, or its problem."""
     size = 0
     header = None
@@ -111,7 +121,11 @@ def add_model(
         raise
     target = models_folder() / _choose_file_name(name or source.name, header)
     with disk_errors(f"{target} could not be written."):
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         if os.path.lexists(target):
             _refuse_another(target, source, should_stop)
             return target
@@ -140,7 +154,12 @@ def _check_source(source: Path, should_stop: Callable[[], bool]) -> Header:
     unsuitable = not_a_writer(source, header)
     if unsuitable is not None:
         raise unsuitable
-    run_in_subprocess(CHECK, [str(source)], f"llama.cpp, reading {source.name},", should_stop)
+    run_in_subprocess(
+        CHECK,
+        [str(source)],
+        f"llama.cpp, reading {source.name},",
+        should_stop,
+    )
     expected = _read_expected_digest(source)
     if expected and _sha256(source, should_stop) != expected:
         raise ModelError(
@@ -169,7 +188,11 @@ def _choose_file_name(name: str, header: Header) -> str:
     return f"{stem or 'model'}.gguf"
 
 
-def _refuse_another(target: Path, source: Path, should_stop: Callable[[], bool]) -> None:
+def _refuse_another(
+    target: Path,
+    source: Path,
+    should_stop: Callable[[], bool],
+) -> None:
     """Raise UsageError unless the file at `target` has the content of `source`."""
     with suppress(OSError):
         if target.samefile(source):
@@ -185,7 +208,11 @@ def _refuse_another(target: Path, source: Path, should_stop: Callable[[], bool])
     )
 
 
-def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
+def _copy(
+    source: Path,
+    target: Path,
+    should_stop: Callable[[], bool],
+) -> None:
     """Copy a file; an incomplete copy is removed now, or by the next attempt."""
     size = source.stat().st_size
     temporary = target.with_name(f".tmp-{target.name}")

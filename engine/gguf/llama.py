@@ -53,7 +53,11 @@ def capture_log() -> Any:
     if not _callbacks:
         level = 0
 
-        def record(message_level: int, text: bytes, _data: object) -> None:
+        def record(
+            message_level: int,
+            text: bytes,
+            _data: object,
+        ) -> None:
             nonlocal level
             if message_level != _CONTINUED:
                 level = message_level

@@ -64,7 +64,11 @@ def find_models(folders: Iterable[Path] = ()) -> list[FoundModel]:
         if real in models:
             former = models[real]
             names = tuple(dict.fromkeys(former.names + model.names))
-            models[real] = replace(former, names=names, size=former.size or model.size)
+            models[real] = replace(
+                former,
+                names=names,
+                size=former.size or model.size,
+            )
         else:
             models[real] = model
     return list(models.values())
@@ -134,9 +138,18 @@ def _find_files(folder: Path, place: str) -> Iterator[FoundModel]:
     for path in _walk(folder):
         part = PART.search(path.name)
         if part is None:
-            yield FoundModel(path, place, (path.name,))
+            yield FoundModel(
+                path,
+                place,
+                (path.name,),
+            )
         elif int(part[1]) == 1:
-            yield FoundModel(path, place, (path.name,), parts=parts_of(path))
+            yield FoundModel(
+                path,
+                place,
+                (path.name,),
+                parts=parts_of(path),
+            )
 
 
 def _search_hub(hub: Path) -> Iterator[FoundModel]:
@@ -160,7 +173,12 @@ def _search_manifests(folder: Path) -> Iterator[FoundModel]:
             model_name = f"{'/'.join(steps[1:-1]).removeprefix('library/')}:{name}"
             for digest, size in _read_layers(manifest):
                 path = folder / "blobs" / f"sha256-{digest}"
-                yield FoundModel(path, "Ollama", (model_name,), size)
+                yield FoundModel(
+                    path,
+                    "Ollama",
+                    (model_name,),
+                    size,
+                )
 
 
 def _read_layers(manifest: Path) -> list[tuple[str, int]]:

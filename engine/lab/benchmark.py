@@ -25,7 +25,14 @@ DATA_SECTIONS = ("corpus", "lexical", "queries")
 
 The project that `--keep` names must have the same values of all these settings, even of defaults.
 """
-STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
+STAGES = (
+    "ingest",
+    "index",
+    "generate",
+    "rank",
+    "train",
+    "evaluate",
+)
 
 
 def benchmark(
@@ -60,8 +67,17 @@ def benchmark(
             on_event(event)
 
     try:
-        project = beir_project(place, dataset, [queries] if queries else [], settings or {})
-        project.run(STAGES, on_event=watch, should_stop=should_stop)
+        project = beir_project(
+            place,
+            dataset,
+            [queries] if queries else [],
+            settings or {},
+        )
+        project.run(
+            STAGES,
+            on_event=watch,
+            should_stop=should_stop,
+        )
         return _collect_results(dataset, project, stages)
     except CancelledError as stopped:
         stopped.to_do = "Nothing is kept without --keep."
@@ -101,9 +117,19 @@ def beir_project(
     chosen = _complete_settings(settings, queries)
     if (place / "project.toml").exists():
         project = Project.open(place)
-        _require_same_measurement(project, dataset, chosen, queries, validation)
+        _require_same_measurement(
+            project,
+            dataset,
+            chosen,
+            queries,
+            validation,
+        )
     else:
-        project = Project.create(place, [dataset / "corpus.jsonl"], **chosen)
+        project = Project.create(
+            place,
+            [dataset / "corpus.jsonl"],
+            **chosen,
+        )
     for path in queries:
         project.import_queries(path)
     if validation:

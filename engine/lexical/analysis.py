@@ -91,7 +91,12 @@ class Analyzer:
     of characters begins with `prefix`, such as `de:`, which keeps languages apart.
     """
 
-    def __init__(self, language: str, stop_words: bool = True, prefix: str = "") -> None:
+    def __init__(
+        self,
+        language: str,
+        stop_words: bool = True,
+        prefix: str = "",
+    ) -> None:
         self.language = language
         self._prefix = prefix
         self._stemmer = _build_filter("stemmer", STEMMERS.get(language))
@@ -221,7 +226,11 @@ class Analyzer:
         """Compute the terms of one compound, and cache them."""
         words, codes = _find_with_joined(compound, self.term_of)
         terms = tuple(filter(None, map(self.term_of, words)))
-        analysed = CompoundTerms(terms, codes, _find_own_sequences(compound, codes))
+        analysed = CompoundTerms(
+            terms,
+            codes,
+            _find_own_sequences(compound, codes),
+        )
         if len(self._cache) >= _CACHE_SIZE:
             self._cache.clear()
         self._cache[compound] = analysed

@@ -76,7 +76,11 @@ _ARABIC_LETTERS = {
     "\u06a9": "\u0643",
 }
 # Hindi is written with and without the dot below, and with a nasal sign for a letter.
-_HINDI_SPELLINGS = (("\u093c", ""), ("\u0901", "\u0902"), ("\u0928\u094d", "\u0902"))
+_HINDI_SPELLINGS = (
+    ("\u093c", ""),
+    ("\u0901", "\u0902"),
+    ("\u0928\u094d", "\u0902"),
+)
 _SPECIAL_LETTERS = str.maketrans({**_LATIN_LETTERS, **_ARABIC_LETTERS, "ς": "σ", "ё": "е"})
 # Digits of scripts that NFKC leaves alone, by their zeros: Arabic, Persian, Devanagari and others.
 _ZEROS = (
@@ -177,7 +181,11 @@ def _term() -> str:
 @lru_cache(maxsize=1)
 def _word() -> str:
     """Return the pattern of a run of letters, digits, underscores and marks of any alphabet."""
-    alphabets = chain(range(0x300, 0x3400), range(0xA600, 0xAC00), range(0xFB00, 0xFE30))
+    alphabets = chain(
+        range(0x300, 0x3400),
+        range(0xA600, 0xAC00),
+        range(0xFB00, 0xFE30),
+    )
     characters = [chr(code) for code in alphabets]
     marks = [char for char in characters if unicodedata.category(char) in ("Mn", "Mc")]
     return rf"\w[\w{''.join(marks)}]*"

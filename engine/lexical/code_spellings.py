@@ -23,7 +23,11 @@ _MAX_TELEPHONE = 13
 _NUMBER_END = ".0"
 
 
-def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
+def has_longer_code(
+    analyzer: Analyzer,
+    code: str,
+    text: str,
+) -> bool:
     """Return whether a text contains a code as part of a longer one: `PHX-121` in `PHX-121/B`."""
     # `20310412` alone is a day with other parts than in `IMG_20310412_Scan`: search for it as text.
     if re.search(rf"(?<![^\W_]){re.escape(code)}(?![^\W_])", text, re.IGNORECASE):

@@ -67,12 +67,20 @@ def find_compounds(vocabulary: Vocabulary, word: str) -> list[Compound]:
     return [Compound(term, parts[term]) for term in best]
 
 
-def _stem(vocabulary: Vocabulary, word: str, language: str) -> str:
+def _stem(
+    vocabulary: Vocabulary,
+    word: str,
+    language: str,
+) -> str:
     """Return the stem of a word without the mark of its language."""
     return "".join(map(strip_language, vocabulary.analyse(word, language)))
 
 
-def _find_longer(vocabulary: Vocabulary, part: str, language: str) -> Iterator[str]:
+def _find_longer(
+    vocabulary: Vocabulary,
+    part: str,
+    language: str,
+) -> Iterator[str]:
     """Yield the terms that contain a part and are long enough to have another part."""
     for term in vocabulary.find_containing(part, language):
         if len(strip_language(term)) >= len(part) + _MIN_OTHER_PART:

@@ -67,7 +67,11 @@ def find_search_names(path: str) -> tuple[str, ...]:
         return ()
     *folders, file = path.split("/")
     formats = [FORMATS.get(ending_of(folder), "") for folder in folders]
-    containers = zip(folders, formats, strict=True)
+    containers = zip(
+        folders,
+        formats,
+        strict=True,
+    )
     files = [folder for folder, format in containers if format in STREAMED]
     if "mbox" not in formats[-1:]:
         files.append(file)
@@ -129,7 +133,11 @@ class DocumentNames:
         text = " ".join(filter(None, pieces))
         if not _WORD.search(text):
             text = composed
-        return FilenameMatch(text, frozenset(documents), tuple(names))
+        return FilenameMatch(
+            text,
+            frozenset(documents),
+            tuple(names),
+        )
 
     def _find_names(self, query: str) -> Iterator[tuple[int, int]]:
         """Yield the spans of file names, ascending and without overlap.

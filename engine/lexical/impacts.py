@@ -50,7 +50,12 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
         impacts |= dict.fromkeys(codes, 1.0)
         codes_and_numbers = dict.fromkeys(filter(is_whole, codes))
         codes_and_numbers |= dict.fromkeys(filter(is_number, words))
-        yield ChunkTerms(chunk.id, chunk.words, tuple(codes_and_numbers), impacts)
+        yield ChunkTerms(
+            chunk.id,
+            chunk.words,
+            tuple(codes_and_numbers),
+            impacts,
+        )
 
 
 def _read_statistics(index: LexicalIndex) -> tuple[dict[str, float], float]:
@@ -61,7 +66,11 @@ def _read_statistics(index: LexicalIndex) -> tuple[dict[str, float], float]:
         words = chunk.words.split()
         total += len(words)
         frequencies.update(set(words))
-    counts = np.fromiter(frequencies.values(), np.int64, len(frequencies))
+    counts = np.fromiter(
+        frequencies.values(),
+        np.int64,
+        len(frequencies),
+    )
     gains = idf(counts, index.count) * (K1 + 1)
     return dict(zip(frequencies, gains.tolist(), strict=True)), total / max(index.count, 1)
 

@@ -92,7 +92,11 @@ class LexicalIndex:
         self._scorer: PostingsScorer | None = None
         self._has_bonus = code_bonus
         self._spellings = NotedSpellings(folder)
-        self._analyzers = Analyzers(manifest.language, manifest.languages, self._spellings)
+        self._analyzers = Analyzers(
+            manifest.language,
+            manifest.languages,
+            self._spellings,
+        )
         self.vocabulary = Vocabulary(
             folder,
             index,
@@ -120,7 +124,13 @@ class LexicalIndex:
         others = languages or {}
         analysis = ChunkAnalysis(manifest, others)
         stored = analysis.analyse(chunks)
-        write(folder, stored, manifest, others, lambda: analysis.spellings({}))
+        write(
+            folder,
+            stored,
+            manifest,
+            others,
+            lambda: analysis.spellings({}),
+        )
         return cls.open(folder)
 
     @classmethod
@@ -135,7 +145,12 @@ class LexicalIndex:
             readable = storage.ensure_lockable(files)
             index = tantivy.Index.open(str(readable))
             register_tokenizer(index)
-            opened = cls(folder, manifest, index, code_bonus=code_bonus)
+            opened = cls(
+                folder,
+                manifest,
+                index,
+                code_bonus=code_bonus,
+            )
             count = opened._searcher.num_docs
         if readable != files:
             weakref.finalize(opened, try_remove_tree, readable)
@@ -187,13 +202,29 @@ class LexicalIndex:
         if self.count >= large and total_deleted <= max_deleted * self._counted:
             target = storage.files_folder(folder)
             storage.link_files(self._files, target)
-            write_segment(target, added, deleted.tolist())
+            write_segment(
+                target,
+                added,
+                deleted.tolist(),
+            )
             ids = np.concatenate([known[~is_deleted], added_ids])
-            put_manifest(folder, np.sort(ids), self.manifest, others, spellings)
+            put_manifest(
+                folder,
+                np.sort(ids),
+                self.manifest,
+                others,
+                spellings,
+            )
         else:
             skipped = set(deleted.tolist())
             kept = (chunk for chunk in self.stored() if chunk.id not in skipped)
-            write(folder, chain(kept, added), self.manifest, others, lambda: spellings)
+            write(
+                folder,
+                chain(kept, added),
+                self.manifest,
+                others,
+                lambda: spellings,
+            )
         return LexicalIndex.open(folder)
 
     @property
@@ -222,7 +253,13 @@ class LexicalIndex:
         analysis = ChunkAnalysis(self.manifest, others)
         chunks = chain(self.stored(ids), analysis.analyse(add))
         # Spellings of words that no chunk contains add nothing to a query.
-        write(folder, chunks, self.manifest, others, lambda: analysis.spellings(self._spellings()))
+        write(
+            folder,
+            chunks,
+            self.manifest,
+            others,
+            lambda: analysis.spellings(self._spellings()),
+        )
         return LexicalIndex.open(folder)
 
     def _find_addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
@@ -247,7 +284,11 @@ class LexicalIndex:
                 chunk = self._searcher.doc(address)
                 words = chunk.get_first(WORDS)
                 codes = chunk.get_first(CODES)
-            yield StoredChunk(key, str(words or ""), str(codes or ""))
+            yield StoredChunk(
+                key,
+                str(words or ""),
+                str(codes or ""),
+            )
 
     def search(
         self, text: str, k: int, allowed: Ids | None = None, *, bonus: bool = True
@@ -271,7 +312,12 @@ class LexicalIndex:
                 return ids[best], scores[best]
             depth *= 8
 
-    def _rank(self, text: str, k: int, bonus: bool) -> Ranking:
+    def _rank(
+        self,
+        text: str,
+        k: int,
+        bonus: bool,
+    ) -> Ranking:
         """Return the k best of all chunks with a score above 0, by score, then id."""
         limit = min(k, self.count)
         terms = self.query_terms(text, bonus)
@@ -281,10 +327,19 @@ class LexicalIndex:
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
-    def search_without(self, text: str, k: int, ignored: Ids) -> Ranking:
+    def search_without(
+        self,
+        text: str,
+        k: int,
+        ignored: Ids,
+    ) -> Ranking:
         """Return `search` among all chunks except those whose ids are in `ignored` (n,)."""
         depth = k + len(ignored)
-        ids, scores = self._rank(text, depth, bonus=True)
+        ids, scores = self._rank(
+            text,
+            depth,
+            bonus=True,
+        )
         (kept,) = np.nonzero(np.isin(ids, ignored, invert=True))
         best = kept[:k]
         return ids[best], scores[best]
@@ -336,7 +391,11 @@ class LexicalIndex:
         if not stems:
             return None
         pattern = f".*({'|'.join(sorted(stems))}){'.*' if is_open else ''}"
-        query = tantivy.Query.regex_query(self._index.schema, WORDS, pattern)
+        query = tantivy.Query.regex_query(
+            self._index.schema,
+            WORDS,
+            pattern,
+        )
         ids, _ = self._find_hits(tantivy.Query.const_score_query(query, 1.0), max(self.count, 1))
         return ids
 
@@ -361,7 +420,11 @@ class LexicalIndex:
 
     def _find_readings(self, text: str) -> list[list[str]]:
         """Return the indexed terms of each code of a text, see `QueryTerms.find_readings`."""
-        terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
+        terms = self._analyzers.query_terms(
+            text,
+            self.document_frequency,
+            self.count,
+        )
         if not self._has_bonus:
             return []
         return terms.find_readings()
@@ -379,7 +442,11 @@ class LexicalIndex:
                 by_field[CODES if is_code(term) else WORDS].append(term)
             alternatives = []
             for field, field_terms in by_field.items():
-                query = tantivy.Query.term_set_query(self._index.schema, field, field_terms)
+                query = tantivy.Query.term_set_query(
+                    self._index.schema,
+                    field,
+                    field_terms,
+                )
                 alternatives.append((tantivy.Occur.Should, query))
             clauses.append((tantivy.Occur.Must, tantivy.Query.boolean_query(alternatives)))
         query = tantivy.Query.const_score_query(tantivy.Query.boolean_query(clauses), 1.0)
@@ -411,16 +478,30 @@ class LexicalIndex:
         # A term_set_query would be slower, as it goes through all ids of the index.
         alternatives = []
         for key in keys:
-            query = tantivy.Query.term_query(self._index.schema, ID, key, "basic")
+            query = tantivy.Query.term_query(
+                self._index.schema,
+                ID,
+                key,
+                "basic",
+            )
             alternatives.append((tantivy.Occur.Should, query))
         return tantivy.Query.const_score_query(tantivy.Query.boolean_query(alternatives), 0.0)
 
-    def scores_many(self, texts: Sequence[str], ids: Ids, in_memory: int = MAX_IN_MEMORY) -> Floats:
+    def scores_many(
+        self,
+        texts: Sequence[str],
+        ids: Ids,
+        in_memory: int = MAX_IN_MEMORY,
+    ) -> Floats:
         """Return `scores` for many texts (q) and their `ids` (q, n): float32 (q, n).
 
         The score is -inf for the id -1. With more than `in_memory` chunks, tantivy scores them.
         """
-        scores = np.full(ids.shape, -np.inf, np.float32)
+        scores = np.full(
+            ids.shape,
+            -np.inf,
+            np.float32,
+        )
         if self.count > in_memory:
             for row, text in enumerate(texts):
                 is_chunk = ids[row] != -1
@@ -463,11 +544,20 @@ class LexicalIndex:
         """Return the number of chunks that contain an analysed term (a word or a code)."""
         return self.vocabulary.document_frequency(term)
 
-    def _search_in_threads(self, texts: Sequence[str], k: int, bonus: bool) -> Iterator[Ranking]:
+    def _search_in_threads(
+        self,
+        texts: Sequence[str],
+        k: int,
+        bonus: bool,
+    ) -> Iterator[Ranking]:
         """Yield `search` for many texts, in order, with one thread per processor."""
         threads = os.cpu_count() or 1
         block = 64 * threads
-        search = partial(self.search, k=k, bonus=bonus)
+        search = partial(
+            self.search,
+            k=k,
+            bonus=bonus,
+        )
         with ThreadPoolExecutor(threads) as pool:
             for start in range(0, len(texts), block):
                 yield from pool.map(search, texts[start : start + block])
@@ -483,12 +573,20 @@ class LexicalIndex:
 
     def query_terms(self, text: str, bonus: bool) -> QueryTerms:
         """Return the analysed terms of a query, without whole codes unless `bonus`."""
-        terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
+        terms = self._analyzers.query_terms(
+            text,
+            self.document_frequency,
+            self.count,
+        )
         if bonus and self._has_bonus:
             for code, parts in self._find_additional_codes(terms).items():
                 terms.codes.setdefault(code, parts)
             return terms
-        return replace(terms, codes={}, digits={})
+        return replace(
+            terms,
+            codes={},
+            digits={},
+        )
 
     def _find_additional_codes(self, terms: QueryTerms) -> dict[str, tuple[str, ...]]:
         """Return the indexed codes of words written as several, and of sequences.
@@ -522,7 +620,12 @@ class LexicalIndex:
         for word, weight in terms.words.items():
             clauses.append((tantivy.Occur.Should, self._build_clause(word, weight)))
         for code, parts in terms.codes.items():
-            has_code = tantivy.Query.term_query(self._index.schema, CODES, code, "basic")
+            has_code = tantivy.Query.term_query(
+                self._index.schema,
+                CODES,
+                code,
+                "basic",
+            )
             bonus = code_bonus(self.vocabulary.idf(parts))
             scored = tantivy.Query.const_score_query(has_code, bonus)
             clauses.append((tantivy.Occur.Should, scored))
@@ -533,7 +636,12 @@ class LexicalIndex:
 
         tantivy's idf also counts deleted chunks; the weight corrects that.
         """
-        clause = tantivy.Query.term_query(self._index.schema, WORDS, word, "freq")
+        clause = tantivy.Query.term_query(
+            self._index.schema,
+            WORDS,
+            word,
+            "freq",
+        )
         if self._deleted:
             counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)
             (counted_idf,) = idf(counted, self._counted)

@@ -16,11 +16,21 @@ NO_LANGUAGE = "none"
 _STEMMED = "ar da de el en es fi fr hu it nl no pt ro ru sv ta tr"
 STEMMERS = {code: language_name(code).lower() for code in _STEMMED.split()}
 """ISO 639-1 code → tantivy's name of the stemmer."""
-_WITHOUT_STOP_WORDS = {"ar", "el", "ro", "ta", "tr"}
+_WITHOUT_STOP_WORDS = {
+    "ar",
+    "el",
+    "ro",
+    "ta",
+    "tr",
+}
 STOP_WORDS = {code: name for code, name in STEMMERS.items() if code not in _WITHOUT_STOP_WORDS}
 UNKNOWN = "und"
 _NONE = "zxx"
-SAME_AS = {"nb": "no", "nn": "no", _NONE: UNKNOWN}
+SAME_AS = {
+    "nb": "no",
+    "nn": "no",
+    _NONE: UNKNOWN,
+}
 # Addresses of mails, pages and files are in no language.
 _ADDRESS = re.compile(r"\S*[@/\\]\S*")
 # Numbers, dates and names of columns are in no language.
@@ -63,7 +73,11 @@ def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
     known = dict(lengths)
     known.pop(UNKNOWN, None)
     total = sum(known.values())
-    code = max(known, key=known.__getitem__, default=UNKNOWN)
+    code = max(
+        known,
+        key=known.__getitem__,
+        default=UNKNOWN,
+    )
     if total < _MIN_LETTERS and code not in {"zh", "ja", "ko", "th"}:
         return NO_LANGUAGE, "too little text to recognise the language"
     share = known[code] / total
@@ -139,7 +153,11 @@ def load_identifier() -> Any:
     return py3langid
 
 
-def choose_analysis_language(language: str, length: int, main: str) -> str:
+def choose_analysis_language(
+    language: str,
+    length: int,
+    main: str,
+) -> str:
     """Return the language in which a document of `length` characters is analysed.
 
     That is its detected `language` if it has a stemmer and the document is long enough for a

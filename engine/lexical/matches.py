@@ -30,7 +30,11 @@ Span = tuple[int, int]
 """Offsets of the first character and behind the last one."""
 
 
-def matched_spans(query: str, text: str, language: str = "none") -> list[Span]:
+def matched_spans(
+    query: str,
+    text: str,
+    language: str = "none",
+) -> list[Span]:
     """Return the character spans of the words in `text` that the query matches.
 
     They are ascending and do not overlap. A code that matches as a whole is one span, otherwise

@@ -27,7 +27,12 @@ class _Postings:
     The postings of term number t are those from bounds[t] to bounds[t + 1].
     """
 
-    def __init__(self, numbers: dict[str, int], occurrences: list[int], lengths: Ids) -> None:
+    def __init__(
+        self,
+        numbers: dict[str, int],
+        occurrences: list[int],
+        lengths: Ids,
+    ) -> None:
         """Count the terms of each row.
 
         Args:
@@ -161,4 +166,8 @@ class _PostingsBuilder:
     def build(self) -> _Postings:
         """Return the postings of all rows."""
         lengths = np.array(self.lengths, np.int64)
-        return _Postings(self._numbers, self._occurrences, lengths)
+        return _Postings(
+            self._numbers,
+            self._occurrences,
+            lengths,
+        )

@@ -101,7 +101,11 @@ class QueryTermsCounter:
             self._terms.single.update(words)
         if figure is None:
             # The first code is the whole one; those within it, such as days, are left out.
-            self._add_words_and_codes(compound, words, codes[:1])
+            self._add_words_and_codes(
+                compound,
+                words,
+                codes[:1],
+            )
             return
         self._add_words_and_codes(compound, words, codes)
         if PARTED.search(compound) and all(map(DAY.fullmatch, codes)):

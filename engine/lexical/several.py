@@ -61,7 +61,12 @@ class Analyzers:
         """Return the analyzer of `language`: the main one if no chunks are in that language."""
         return self._others.get(language, self.main)
 
-    def query_terms(self, text: str, frequency: Frequency, chunks: int) -> QueryTerms:
+    def query_terms(
+        self,
+        text: str,
+        frequency: Frequency,
+        chunks: int,
+    ) -> QueryTerms:
         """Return a query's terms in every language.
 
         `frequency` returns in how many of the `chunks` a term occurs.
@@ -85,9 +90,20 @@ class Analyzers:
         digits = {}
         for code, numbers in query.digits.items():
             digits[code] = self._terms_of(numbers)
-        return QueryTerms(words, codes, digits, single, query.sequences)
+        return QueryTerms(
+            words,
+            codes,
+            digits,
+            single,
+            query.sequences,
+        )
 
-    def _weigh_terms(self, word: str, frequency: Frequency, chunks: int) -> dict[str, float]:
+    def _weigh_terms(
+        self,
+        word: str,
+        frequency: Frequency,
+        chunks: int,
+    ) -> dict[str, float]:
         """Return idf(df_w) / idf(df_t) for each term t of a word w that some chunk contains.
 
         df_w counts the chunks with any term of the word, and all chunks in a language in which it

@@ -81,9 +81,20 @@ class IndexStage(Stage):
         _store_languages(context, ThrottledProgress(context, undetected, "documents"))
         plan = _plan_index(context)
         with context.project.building("lexical", context.fingerprint) as building:
-            updated = _update(context, building.folder, former, live, plan)
+            updated = _update(
+                context,
+                building.folder,
+                former,
+                live,
+                plan,
+            )
             if updated is None:
-                _build(context, building.folder, len(live), plan)
+                _build(
+                    context,
+                    building.folder,
+                    len(live),
+                    plan,
+                )
             (building.folder / TITLES).write_text(json.dumps(plan.titles), encoding="utf-8")
             (building.folder / LANGUAGES).write_text(json.dumps(plan.languages), encoding="utf-8")
         info = LexicalInfo(
@@ -142,7 +153,12 @@ def index_without(
         is_copied[:] = False
     others = [chunks[row] for row in np.flatnonzero(~is_copied).tolist()]
     texts = _label_texts(context, others, titles)
-    return index.extracted(folder, ids[is_copied], texts, languages)
+    return index.extracted(
+        folder,
+        ids[is_copied],
+        texts,
+        languages,
+    )
 
 
 def _build_labels(snapshot: ProjectSnapshot) -> dict[int, str]:
@@ -229,14 +245,29 @@ def _choose_language(context: StageContext) -> str:
     return detected
 
 
-def _build(context: StageContext, folder: Path, count: int, plan: _IndexPlan) -> None:
+def _build(
+    context: StageContext,
+    folder: Path,
+    count: int,
+    plan: _IndexPlan,
+) -> None:
     """Build the index of all chunks, `count` in number."""
     from engine.lexical.index import LexicalIndex
 
     languages = _find_chunk_languages(context, plan.languages)
     report = ThrottledProgress(context, count, "chunks")
-    texts = _label_texts(context, context.store.each_chunk(), plan.titles, report)
-    LexicalIndex.build(folder, texts, plan.language, languages=languages)
+    texts = _label_texts(
+        context,
+        context.store.each_chunk(),
+        plan.titles,
+        report,
+    )
+    LexicalIndex.build(
+        folder,
+        texts,
+        plan.language,
+        languages=languages,
+    )
     report(count)
 
 
@@ -306,9 +337,18 @@ def _update(
             return None
         chunks = context.store.chunks_by_id(added.tolist())
         ordered = [chunks[key] for key in added.tolist()]
-        texts = _label_texts(context, ordered, plan.titles)
+        texts = _label_texts(
+            context,
+            ordered,
+            plan.titles,
+        )
         languages = _find_chunk_languages(context, plan.languages)
-        index.updated(folder, texts, removed.tolist(), languages)
+        index.updated(
+            folder,
+            texts,
+            removed.tolist(),
+            languages,
+        )
         return len(added), len(removed)
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
@@ -319,7 +359,11 @@ def _update(
     return None
 
 
-def _find_changed_chunks(context: StageContext, source: Path, plan: _IndexPlan) -> set[int]:
+def _find_changed_chunks(
+    context: StageContext,
+    source: Path,
+    plan: _IndexPlan,
+) -> set[int]:
     """Return the chunk ids of documents whose title or language differs from the former index.
 
     Raises DamagedError.

@@ -82,9 +82,18 @@ class Vocabulary:
             if not self._has_deleted:
                 return self._searcher.doc_freq(field, term)
             if term not in self._frequencies:
-                query = tantivy.Query.term_query(self._schema, field, term, "basic")
+                query = tantivy.Query.term_query(
+                    self._schema,
+                    field,
+                    term,
+                    "basic",
+                )
                 # The stub of `search` lacks the count.
-                result: Any = self._searcher.search(query, 1, count=True)
+                result: Any = self._searcher.search(
+                    query,
+                    1,
+                    count=True,
+                )
                 self._frequencies[term] = int(result.count)
             return self._frequencies[term]
 

@@ -54,7 +54,11 @@ class ChunkAnalysis:
             language = self._others.get(key, self._language)
             terms = self._analyzers.of(language).terms(text)
             codes = " ".join(terms.codes + terms.sequences)
-            yield StoredChunk(key, " ".join(terms.words), codes)
+            yield StoredChunk(
+                key,
+                " ".join(terms.words),
+                codes,
+            )
 
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
         """Return the recorded spellings, merged with the `known` ones of a former index."""
@@ -81,7 +85,13 @@ def write(
     folder.chmod(0o700)
     ids = write_segment(target, chunks)
     sorted_ids = np.sort(np.fromiter(ids, np.int64, len(ids)))
-    put_manifest(folder, sorted_ids, replace(settings, files={}), others, spellings())
+    put_manifest(
+        folder,
+        sorted_ids,
+        replace(settings, files={}),
+        others,
+        spellings(),
+    )
 
 
 def put_manifest(
@@ -105,7 +115,12 @@ def put_manifest(
     if languages:
         languages[former.language] = len(ids) - languages.total()
     files = storage.describe_files(target, former.files)
-    manifest = replace(former, count=len(ids), languages=dict(languages), files=files)
+    manifest = replace(
+        former,
+        count=len(ids),
+        languages=dict(languages),
+        files=files,
+    )
     write_text(folder / storage.MANIFEST, json.dumps(asdict(manifest), indent=1))
 
 
@@ -134,7 +149,11 @@ def write_segment(
     target: Path, chunks: Iterable[StoredChunk], gone: Iterable[int] = ()
 ) -> set[int]:
     """Write chunks to an index, delete those whose ids are `gone`, and return the ids written."""
-    index = tantivy.Index(_build_schema(), str(target), sort_by_field=ID)
+    index = tantivy.Index(
+        _build_schema(),
+        str(target),
+        sort_by_field=ID,
+    )
     register_tokenizer(index)
     seen: set[int] = set()
     with panics_are_damage(target):
@@ -155,9 +174,23 @@ def write_segment(
 def _build_schema() -> tantivy.Schema:
     """Return tantivy's schema: words with their frequencies, and codes without."""
     builder = tantivy.SchemaBuilder()
-    builder.add_integer_field(ID, indexed=True, fast=True)
-    builder.add_text_field(WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq")
-    builder.add_text_field(CODES, stored=True, tokenizer_name=TOKENIZER, index_option="basic")
+    builder.add_integer_field(
+        ID,
+        indexed=True,
+        fast=True,
+    )
+    builder.add_text_field(
+        WORDS,
+        stored=True,
+        tokenizer_name=TOKENIZER,
+        index_option="freq",
+    )
+    builder.add_text_field(
+        CODES,
+        stored=True,
+        tokenizer_name=TOKENIZER,
+        index_option="basic",
+    )
     return builder.build()
 
 

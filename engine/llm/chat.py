@@ -284,7 +284,13 @@ class FileChatModel(ChatModel):
 
     name = "gguf"
 
-    def __init__(self, path: Path, context: int, reporter: Reporter, check: Check) -> None:
+    def __init__(
+        self,
+        path: Path,
+        context: int,
+        reporter: Reporter,
+        check: Check,
+    ) -> None:
         """Load the model.
 
         Raises ModelError with the true reason if the file cannot be used, UsageError if llama.cpp
@@ -295,10 +301,20 @@ class FileChatModel(ChatModel):
         self.pid = self._process.pid
         served = self._process.served
         for choice in served.choices:
-            reporter.report_choice(choice.setting, choice.value, choice.reason)
+            reporter.report_choice(
+                choice.setting,
+                choice.value,
+                choice.reason,
+            )
         for warning in served.warnings:
             reporter.warn(warning)
-        super().__init__(self._process.client, path.name, served.context, inf, check)
+        super().__init__(
+            self._process.client,
+            path.name,
+            served.context,
+            inf,
+            check,
+        )
         self._form = FORMS.index(_attach_schema)
 
     def count(self, text: str) -> int:

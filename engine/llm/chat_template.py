@@ -35,7 +35,12 @@ PLAIN = Frame("", "\n\n", "\n\nAnswer:\n")
 """The frame of a model without a template that can be rendered."""
 
 
-def render_frame(template: str, bos: str, eos: str, seconds: float = SECONDS) -> Frame | None:
+def render_frame(
+    template: str,
+    bos: str,
+    eos: str,
+    seconds: float = SECONDS,
+) -> Frame | None:
     """Return what a template puts around any two texts, or None if it cannot be rendered.
 
     If the template has no system role, both texts go into the user's. The template comes with the
@@ -44,7 +49,11 @@ def render_frame(template: str, bos: str, eos: str, seconds: float = SECONDS) ->
     """
     job = Job(MEMORY)
     pipe = subprocess.PIPE
-    environ = {**os.environ, **python_environment(), "PYTHONPATH": import_path()}
+    environ = {
+        **os.environ,
+        **python_environment(),
+        "PYTHONPATH": import_path(),
+    }
     try:
         process = start_in_job(
             python_command("engine.llm.chat_template"),
@@ -65,7 +74,11 @@ def render_frame(template: str, bos: str, eos: str, seconds: float = SECONDS) ->
     return Frame(*parts)
 
 
-def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) -> bytes:
+def _exchange(
+    process: subprocess.Popen[bytes],
+    request: bytes,
+    seconds: float,
+) -> bytes:
     """Return what a process answers; raise SubprocessError if it fails or takes too long."""
     with process:
         try:
@@ -78,7 +91,11 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) 
     return answer
 
 
-def _render_around_texts(template: str, bos: str, eos: str) -> Frame | None:
+def _render_around_texts(
+    template: str,
+    bos: str,
+    eos: str,
+) -> Frame | None:
     """Return what `render_frame` does, in the process that renders."""
     system = _make_mark()
     user = _make_mark()
@@ -87,12 +104,22 @@ def _render_around_texts(template: str, bos: str, eos: str) -> Frame | None:
         [{"role": "user", "content": f"{system}\n\n{user}"}],
     )
     for messages in attempts:
-        text = _render(template, messages, bos, eos)
+        text = _render(
+            template,
+            messages,
+            bos,
+            eos,
+        )
         head, _, after_system = text.partition(system)
         between, _, tail = after_system.partition(user)
         # Each text must be there once, the user's after the system's.
         if text.count(system) == after_system.count(user) == text.count(user) == 1:
-            return Frame(head, between, tail, _render_turns(template, messages, bos, eos))
+            return Frame(
+                head,
+                between,
+                tail,
+                _render_turns(template, messages, bos, eos),
+            )
     return None
 
 
@@ -101,17 +128,32 @@ def _make_mark() -> str:
     return f"part{secrets.token_hex(12)}"
 
 
-def _render_turns(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:
+def _render_turns(
+    template: str,
+    messages: list[dict[str, str]],
+    bos: str,
+    eos: str,
+) -> str:
     """Return what the template puts between turns, or an empty text if it allows only one turn."""
     answer = _make_mark()
     further = _make_mark()
     more = [{"role": "assistant", "content": answer}, {"role": "user", "content": further}]
-    text = _render(template, [*messages, *more], bos, eos)
+    text = _render(
+        template,
+        [*messages, *more],
+        bos,
+        eos,
+    )
     _, _, after_user = text.partition(messages[-1]["content"])
     return after_user.replace(answer, "\n").replace(further, "\n")
 
 
-def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:
+def _render(
+    template: str,
+    messages: list[dict[str, str]],
+    bos: str,
+    eos: str,
+) -> str:
     """Render the template, or return an empty text if that fails."""
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

@@ -106,13 +106,25 @@ class ModelProcess:
         )
         assert self._process.stdout is not None
         output = PipeReader(self._process.stdout)
-        self.close = weakref.finalize(self, _end, self._process, output, folder)
+        self.close = weakref.finalize(
+            self,
+            _end,
+            self._process,
+            output,
+            folder,
+        )
         try:
             self.served = self._read_ready(file, output, check)
         except BaseException:
             self.close()
             raise
-        address = Address("http", "127.0.0.1", self.served.port, "/v1", socket_path=socket_path)
+        address = Address(
+            "http",
+            "127.0.0.1",
+            self.served.port,
+            "/v1",
+            socket_path=socket_path,
+        )
         self.client = Client(address, file.token)
 
     @property
@@ -177,7 +189,11 @@ def _readable_path(path: str, folder: str) -> str:
     return path
 
 
-def _end(process: subprocess.Popen[bytes], output: PipeReader, folder: str) -> None:
+def _end(
+    process: subprocess.Popen[bytes],
+    output: PipeReader,
+    folder: str,
+) -> None:
     """Kill the process, and remove the folder of its socket."""
     process.kill()
     process.wait()

@@ -81,7 +81,12 @@ def load_prompt(name: str) -> Prompt:
             code="installation-incomplete",
         ) from None
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return Prompt(name, system.strip(), Template(user.strip()), digest)
+    return Prompt(
+        name,
+        system.strip(),
+        Template(user.strip()),
+        digest,
+    )
 
 
 def place_of(title: str, headings: tuple[str, ...]) -> dict[str, str]:

@@ -50,7 +50,12 @@ class UnansweredError(Exception):
     message itself.
     """
 
-    def __init__(self, reason: str, lasting: bool = False, refused: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        lasting: bool = False,
+        refused: bool = False,
+    ) -> None:
         super().__init__(reason)
         self.lasting = lasting
         self.refused = refused
@@ -63,7 +68,12 @@ class TooLongError(UnansweredError):
 class Reporter(Protocol):
     """Receiver of automatic choices and warnings, such as the context of a stage."""
 
-    def report_choice(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(
+        self,
+        setting: str,
+        value: object,
+        reason: str,
+    ) -> None:
         """Report an automatic choice and its reason."""
 
     def warn(self, text: str) -> None:
@@ -73,7 +83,12 @@ class Reporter(Protocol):
 class NullReporter:
     """A reporter that ignores everything."""
 
-    def report_choice(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(
+        self,
+        setting: str,
+        value: object,
+        reason: str,
+    ) -> None:
         """Ignore the choice."""
 
     def warn(self, text: str) -> None:

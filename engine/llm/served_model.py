@@ -33,7 +33,12 @@ from engine.llm.turn_marks import KNOWN, Marks, find_marks, neutralize
 
 # Tokens of one computation; larger ones do not speed up the reading of prompts.
 BATCH = 256
-POOLING = {"from the model": -1, "mean": 1, "cls": 2, "last": 3}
+POOLING = {
+    "from the model": -1,
+    "mean": 1,
+    "cls": 2,
+    "last": 3,
+}
 """Values of `encoder.pooling` → llama.cpp's numbers for them."""
 CHAT_FORMAT = "separate texts"
 """The name under which llama-cpp-python's server knows our way to format messages."""
@@ -90,7 +95,12 @@ class LanguageModel(Model):
         self._frame = frame or PLAIN
         self._marks = self._find_marks(frame)
 
-    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
+    def tokenize(
+        self,
+        text: bytes,
+        add_bos: bool = True,
+        special: bool = False,
+    ) -> list[int]:
         """Return the tokens of a message that `_join_texts` made, or those of a document."""
         system, boundary, user = text.decode("utf-8", "replace").partition(_BOUNDARY)
         if boundary:
@@ -123,7 +133,11 @@ class LanguageModel(Model):
         context = self.context_params.n_ctx
         if needed > context:
             raise ValueError(f"Requested tokens ({needed}) exceed context window of {context}")
-        return super().create_completion(prompt=prompt, max_tokens=max_tokens, **options)
+        return super().create_completion(
+            prompt=prompt,
+            max_tokens=max_tokens,
+            **options,
+        )
 
     def _text_of(self, token: int) -> str:
         """Return the text of a token; empty for one that the model does not have (−1)."""
@@ -201,13 +215,22 @@ class EmbeddingModel(Model):
         """Return the width of the vectors."""
         return int(llama_cpp.llama_model_n_embd_out(self.model))
 
-    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
+    def tokenize(
+        self,
+        text: bytes,
+        add_bos: bool = True,
+        special: bool = False,
+    ) -> list[int]:
         """Return at most `n_batch` tokens of a text, with the model's own tokens around it.
 
         What looks like a special token in the text is read as characters. A text that is too long
         keeps the last special token.
         """
-        tokens: list[int] = super().tokenize(text, add_bos=True, special=False)
+        tokens: list[int] = super().tokenize(
+            text,
+            add_bos=True,
+            special=False,
+        )
         if not tokens:  # an empty text, if the model has no tokens of its own around texts
             return [max(0, self.token_eos())]
         if len(tokens) <= self.n_batch:
@@ -366,7 +389,11 @@ class ModelLoader:
         if not 0 < header.context < wanted:
             return wanted
         reason = f"the model was trained for no more; {wanted} are set"
-        self._choose("context tokens", header.context, reason)
+        self._choose(
+            "context tokens",
+            header.context,
+            reason,
+        )
         return header.context
 
     def _choose_layers(self, path: Path, context: int) -> int:
@@ -380,9 +407,18 @@ class ModelLoader:
         if not layers and shortage:
             self.warnings.append(f"{path.name} {shortage}")
         names = {ALL_LAYERS: "all", 0: "none"}
-        self._choose("gpu layers", names.get(layers, str(layers)), reason)
+        self._choose(
+            "gpu layers",
+            names.get(layers, str(layers)),
+            reason,
+        )
         return layers
 
-    def _choose(self, setting: str, value: str | int, reason: str) -> None:
+    def _choose(
+        self,
+        setting: str,
+        value: str | int,
+        reason: str,
+    ) -> None:
         """Note an automatic choice, for the parent process to report."""
         self.choices.append(Choice(setting=setting, value=value, reason=reason))

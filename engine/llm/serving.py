@@ -27,7 +27,11 @@ def main() -> None:
     prepare_process()
     # The server would read this file, with which a user may configure another llama.cpp server.
     os.environ.pop("CONFIG_FILE", None)
-    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    output = os.fdopen(
+        os.dup(1),
+        "w",
+        encoding="utf-8",
+    )
     # What native libraries print must not be read as an answer.
     os.dup2(2, 1)
     try:
@@ -40,14 +44,27 @@ def main() -> None:
         loader = ModelLoader(file)
         app = loader.load()
     except EngineError as error:
-        print(Served(error=to_short_dict(error)).model_dump_json(), file=output, flush=True)
+        print(
+            Served(error=to_short_dict(error)).model_dump_json(),
+            file=output,
+            flush=True,
+        )
         os._exit(1)
     listener = _listen(file.socket_path)
     port = 80  # of the address in requests, which a unix socket ignores
     if not file.socket_path:
         _, port = listener.getsockname()
-    print(loader.served(port).model_dump_json(), file=output, flush=True)
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
+    print(
+        loader.served(port).model_dump_json(),
+        file=output,
+        flush=True,
+    )
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+    )
     uvicorn.Server(config).run(sockets=[listener])
     # Native libraries must not hold up the exit, nor crash in it.
     os._exit(0)

@@ -42,7 +42,12 @@ class ServerTokens:
     and SettingsError for a public address.
     """
 
-    def __init__(self, client: Client, model: str, check: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        model: str,
+        check: Callable[[], object],
+    ) -> None:
         self._client = client
         self._model = model
         self._check = check
@@ -81,7 +86,11 @@ class ServerTokens:
         if not isinstance(_field(self._ask(loaded_models), "models"), list):
             return 0
         request = {"model": self._model, "stream": False}
-        self._ask(f"{self._root}/api/generate", request, LOADING_SECONDS)
+        self._ask(
+            f"{self._root}/api/generate",
+            request,
+            LOADING_SECONDS,
+        )
         names = {self._model, f"{self._model}:latest"}
         contexts = []
         for row in _rows(self._ask(loaded_models), "models"):
@@ -111,7 +120,12 @@ class ServerTokens:
         answer = self._ask(f"{self._root}/extras/tokenize/count", {"input": text})
         return _number(_field(answer, "count"))
 
-    def _ask(self, path: str, request: dict[str, Any] | None = None, seconds: float = 0.0) -> Any:
+    def _ask(
+        self,
+        path: str,
+        request: dict[str, Any] | None = None,
+        seconds: float = 0.0,
+    ) -> Any:
         """Return the JSON of an answer within `seconds` (0: `SECONDS`), or None."""
         with suppress(NoAnswerError, ValueError, RecursionError):
             response = self._client.send(

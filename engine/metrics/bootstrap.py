@@ -54,16 +54,28 @@ def bootstrap_means(
     step = max(1, block // len(sums))
     for start in range(0, samples, step):
         rows = min(step, samples - start)
-        multiplicities = _resample_counts(rng, rows, len(sums))
+        multiplicities = _resample_counts(
+            rng,
+            rows,
+            len(sums),
+        )
         totals = multiplicities @ sums
         counts = multiplicities @ sizes
         blocks.append(totals / counts[:, None])
     return np.concatenate(blocks)
 
 
-def _resample_counts(rng: np.random.Generator, resamples: int, n: int) -> Doubles:
+def _resample_counts(
+    rng: np.random.Generator,
+    resamples: int,
+    n: int,
+) -> Doubles:
     """Return how often each of n items is in each resample of n items (resamples, n)."""
-    items = rng.integers(0, n, size=(resamples, n))
+    items = rng.integers(
+        0,
+        n,
+        size=(resamples, n),
+    )
     # Each resample counts in a range of its own, so that one call of bincount counts all.
     items += n * np.arange(resamples)[:, None]
     counts = np.bincount(items.ravel(), minlength=resamples * n)
@@ -77,7 +89,11 @@ def cluster_sums(values: Doubles, clusters: ArrayLike | None) -> tuple[Doubles, 
     """
     if clusters is None:
         return values, np.ones(len(values))
-    _, first_rows, numbers = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
+    _, first_rows, numbers = np.unique(
+        np.asarray(clusters),
+        return_index=True,
+        return_inverse=True,
+    )
     if len(numbers) != len(values):
         raise ValueError(f"{len(numbers)} clusters of {len(values)} values")
     places = np.empty(len(first_rows), dtype=np.int64)  # of each cluster in the order of first rows
@@ -90,7 +106,11 @@ def cluster_sums(values: Doubles, clusters: ArrayLike | None) -> tuple[Doubles, 
 def interval(values: Doubles, means: Doubles) -> Interval:
     """Return the mean of `values` (n,) with the interval of its bootstrap `means` (samples,)."""
     low, high = bounds(means)
-    return Interval(float(values.mean()), low, high)
+    return Interval(
+        float(values.mean()),
+        low,
+        high,
+    )
 
 
 def bounds(means: Doubles) -> tuple[float, float]:
@@ -141,7 +161,11 @@ class Sampling:
                 f"{self.samples} samples of {self.size} cannot be drawn from {count} queries"
             )
         shape = (self.samples, min(self.size, count))
-        return np.random.default_rng(self.seed).integers(0, count, size=shape)
+        return np.random.default_rng(self.seed).integers(
+            0,
+            count,
+            size=shape,
+        )
 
 
 PAPER = Sampling()

@@ -54,10 +54,18 @@ def paired_difference(
     gap = np.subtract(a, b, dtype=np.float64)[:, None]
     p_value = float(randomisation_p(gap, samples, seed, clusters)[0])
     means = bootstrap_means(gap, samples, seed, clusters)[:, 0]
-    return difference(float(gap.mean()), means, p_value)
+    return difference(
+        float(gap.mean()),
+        means,
+        p_value,
+    )
 
 
-def difference(value: float, resampled: Doubles, p_value: float) -> Difference:
+def difference(
+    value: float,
+    resampled: Doubles,
+    p_value: float,
+) -> Difference:
     """Return the difference of two systems in any figure, with its verdict.
 
     `value` is the observed difference, `resampled` (samples,) are the differences in the bootstrap,

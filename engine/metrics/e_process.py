@@ -48,7 +48,11 @@ def e_process(outcomes: Iterable[int]) -> EProcess:
     signs = np.sign(np.fromiter(outcomes, np.int64))
     wins = int((signs > 0).sum())
     losses = int((signs < 0).sum())
-    return EProcess(wins, losses, len(signs) - wins - losses)
+    return EProcess(
+        wins,
+        losses,
+        len(signs) - wins - losses,
+    )
 
 
 def wealth(wins: int, losses: int) -> float:

@@ -23,7 +23,11 @@ _PRODUCTS = 512 * 100_000
 _SAME = 1e-6
 
 
-def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Doubles:
+def alignment(
+    queries: ArrayLike,
+    answers: ArrayLike,
+    chunks: ArrayLike,
+) -> Doubles:
     """Return ‖e(q) − e(c⁺)‖² / ‖e(q) − e(c_nearest)‖² of every pair (p,); lower is better.
 
     The mean is the figure, which is 1 at best. BMEmbed, appendix E; Wang & Isola 2020 without the
@@ -47,7 +51,11 @@ def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Doub
     return alignment_of(to_answers, squared_distances(nearest))
 
 
-def _largest_products(rows: Floats, others: Floats, block: int) -> Doubles:
+def _largest_products(
+    rows: Floats,
+    others: Floats,
+    block: int,
+) -> Doubles:
     """Return each row's largest inner product with any of the others (n,), `block` rows a step."""
     largest = np.empty(len(rows), dtype=np.float64)
     for start in range(0, len(rows), block):
@@ -64,7 +72,12 @@ def alignment_of(to_answers: ArrayLike, to_nearest: ArrayLike) -> Doubles:
     smallest = np.minimum(np.asarray(to_nearest, dtype=np.float64), distances)
     has_scale = smallest > _SAME
     coincides = distances <= _SAME
-    ratios: Doubles = np.divide(distances, smallest, out=np.ones_like(distances), where=has_scale)
+    ratios: Doubles = np.divide(
+        distances,
+        smallest,
+        out=np.ones_like(distances),
+        where=has_scale,
+    )
     return ratios[has_scale | coincides]
 
 
@@ -74,7 +87,11 @@ def squared_distances(cosines: ArrayLike) -> Doubles:
     return distances
 
 
-def uniformity(vectors: ArrayLike, pairs: int = PAIRS, seed: int = 0) -> float:
+def uniformity(
+    vectors: ArrayLike,
+    pairs: int = PAIRS,
+    seed: int = 0,
+) -> float:
     """Return |log E exp(−2 ‖e(x) − e(y)‖²)| over pairs of unit vectors (n, d); higher is better.
 
     Wang & Isola 2020, as its absolute value (BMEmbed, appendix E). Uses all pairs of distinct rows
@@ -86,7 +103,11 @@ def uniformity(vectors: ArrayLike, pairs: int = PAIRS, seed: int = 0) -> float:
         raise ValueError(
             f"uniformity wants two vectors or more, not an array of shape {rows.shape}"
         )
-    first, second = _choose_pairs(len(rows), pairs, seed)
+    first, second = _choose_pairs(
+        len(rows),
+        pairs,
+        seed,
+    )
     total = 0.0
     for start in range(0, len(first), _PAIR_BLOCK):
         left = rows[first[start : start + _PAIR_BLOCK]]
@@ -96,7 +117,11 @@ def uniformity(vectors: ArrayLike, pairs: int = PAIRS, seed: int = 0) -> float:
     return abs(float(np.log(total / len(first))))
 
 
-def _choose_pairs(count: int, most: int, seed: int) -> tuple[Ints, Ints]:
+def _choose_pairs(
+    count: int,
+    most: int,
+    seed: int,
+) -> tuple[Ints, Ints]:
     """Return the row numbers (p,) of both vectors of each pair of distinct rows below `count`.
 
     These are all pairs, or `most` random ones if there are more.

@@ -52,7 +52,12 @@ def randomisation_p(
         reaches: Bools = np.abs(signs @ matrix) >= threshold
         return reaches
 
-    return _share_of_tosses(is_extreme, matrix.shape, samples, seed)
+    return _share_of_tosses(
+        is_extreme,
+        matrix.shape,
+        samples,
+        seed,
+    )
 
 
 def max_t_p(
@@ -76,7 +81,12 @@ def max_t_p(
         reaches: Bools = largest >= threshold
         return reaches
 
-    return _share_of_tosses(is_extreme, matrix.shape, samples, seed)
+    return _share_of_tosses(
+        is_extreme,
+        matrix.shape,
+        samples,
+        seed,
+    )
 
 
 def _share_of_tosses(
@@ -103,16 +113,29 @@ def _all_tosses(n: int) -> Iterator[Doubles]:
     """Yield all 2ⁿ patterns of n signs in blocks (b, n): the binary digits of all numbers."""
     step = max(1, BLOCK // n)
     for start in range(0, 2**n, step):
-        numbers = np.arange(start, min(start + step, 2**n), dtype=np.int64)
+        numbers = np.arange(
+            start,
+            min(start + step, 2**n),
+            dtype=np.int64,
+        )
         digits = (numbers[:, None] >> np.arange(n)) & 1
         yield 2 * digits.astype(np.float64) - 1
 
 
-def _random_tosses(n: int, samples: int, seed: int) -> Iterator[Doubles]:
+def _random_tosses(
+    n: int,
+    samples: int,
+    seed: int,
+) -> Iterator[Doubles]:
     """Yield random patterns of n signs in blocks (b, n)."""
     rng = np.random.default_rng(seed)
     step = max(1, BLOCK // n)
     for start in range(0, samples, step):
         rows = min(step, samples - start)
-        heads = rng.integers(0, 2, size=(rows, n), dtype=np.int8)
+        heads = rng.integers(
+            0,
+            2,
+            size=(rows, n),
+            dtype=np.int8,
+        )
         yield 2 * heads.astype(np.float64) - 1

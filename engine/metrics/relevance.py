@@ -104,7 +104,11 @@ def pad_rows(
     arrays = [np.asarray(row, dtype)[:width] for row in rows]
     if width is None:
         width = max(map(len, arrays), default=0)
-    padded = np.full((len(arrays), width), fill, dtype)
+    padded = np.full(
+        (len(arrays), width),
+        fill,
+        dtype,
+    )
     for index, row in enumerate(arrays):
         padded[index, : len(row)] = row
     return padded
@@ -115,5 +119,10 @@ def ratio(part: ArrayLike, whole: ArrayLike) -> Doubles:
     numerator = np.asarray(part, dtype=np.float64)
     denominator = np.asarray(whole, dtype=np.float64)
     zeros = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
-    shares: Doubles = np.divide(numerator, denominator, out=zeros, where=denominator > 0)
+    shares: Doubles = np.divide(
+        numerator,
+        denominator,
+        out=zeros,
+        where=denominator > 0,
+    )
     return shares

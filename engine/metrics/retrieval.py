@@ -56,7 +56,11 @@ def average_precision_at_k(relevance: Relevance, k: int) -> Doubles:
     return ratio((precision * relevant).sum(axis=1), relevance.relevant)
 
 
-def ndcg_at_k(relevance: Relevance, k: int, gain: Gain = "linear") -> Doubles:
+def ndcg_at_k(
+    relevance: Relevance,
+    k: int,
+    gain: Gain = "linear",
+) -> Doubles:
     """Return DCG@k / ideal DCG@k (q,) with DCG@k = Σ_{i≤k} gain(grade_i) / log2(i + 1).
 
     0 without a relevant item. Linear gain (the grade itself: Järvelin & Kekäläinen 2002) is that of
@@ -102,7 +106,11 @@ def count_new_evidence(ids: ArrayLike, held: Sequence[Mapping[int, Collection[in
     return counts
 
 
-def multihop_ap_at_k(first: Ints, evidence: ArrayLike, k: int = 10) -> Doubles:
+def multihop_ap_at_k(
+    first: Ints,
+    evidence: ArrayLike,
+    k: int = 10,
+) -> Doubles:
     """Return Σ_{i≤k} first_i / i, divided by min(#evidence, k) (q,), 0 without evidence.
 
     `first` (q, depth) comes from `count_new_evidence`; `evidence` (q,) is the number of evidence
@@ -123,10 +131,24 @@ METRICS: dict[str, Callable[[Relevance, int], Doubles]] = {
     "map": average_precision_at_k,
 }
 """Metric by the part of its name before `@`."""
-_DEPTHS = (1, 3, 5, 10, 20)
+_DEPTHS = (
+    1,
+    3,
+    5,
+    10,
+    20,
+)
 MAFIN = (*(f"recall@{k}" for k in _DEPTHS), *(f"ndcg_exp@{k}" for k in _DEPTHS))
 """Figures of Mafin's tables (section 4.2): recall@k, and nDCG@k with gain 2^grade − 1."""
-NAMES = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10", "recall@10", "map@10")
+NAMES = (
+    "hit@1",
+    "hit@4",
+    "hit@10",
+    "mrr@10",
+    "ndcg@10",
+    "recall@10",
+    "map@10",
+)
 """Figures that every evaluation computes."""
 
 

@@ -85,7 +85,11 @@ def choose_threshold(
         )
         if psi == 0 or not loss.harms:
             break
-    loss = add_needed(loss.percent(), still_answered - answered, clusters)
+    loss = add_needed(
+        loss.percent(),
+        still_answered - answered,
+        clusters,
+    )
     hidden = float((best < tau).mean())
     return Threshold(
         similarity=tau,
@@ -123,7 +127,11 @@ def overlap(
         if not np.isfinite(similarities).all():
             raise ValueError("similarities hold NaN or infinity")
     samples = best[sampling.draw(len(best))]  # (m, l, K)
-    theta: Doubles = np.percentile(samples, sampling.psi, axis=(1, 2))
+    theta: Doubles = np.percentile(
+        samples,
+        sampling.psi,
+        axis=(1, 2),
+    )
     coe = _share_above(right, theta)
     roe = _share_above(other, theta)
     return interval(coe, coe), interval(roe, roe)
@@ -132,6 +140,10 @@ def overlap(
 def _share_above(similarities: Doubles, theta: Doubles) -> Doubles:
     """Return the share of all similarities above each of `theta` (m,)."""
     ordered = np.sort(similarities, axis=None)
-    up_to = np.searchsorted(ordered, theta, side="right")
+    up_to = np.searchsorted(
+        ordered,
+        theta,
+        side="right",
+    )
     shares: Doubles = 1.0 - up_to / similarities.size
     return shares

@@ -18,7 +18,11 @@ RESAMPLES = 2_000
 """Default number of resamples and of tosses."""
 
 
-def spearman(first: ArrayLike, second: ArrayLike, axis: int = -1) -> Any:
+def spearman(
+    first: ArrayLike,
+    second: ArrayLike,
+    axis: int = -1,
+) -> Any:
     """Return Pearson's correlation of the ranks of two samples (…, n), 0 if one is constant."""
     from scipy.stats import rankdata
 
@@ -31,7 +35,12 @@ def spearman(first: ArrayLike, second: ArrayLike, axis: int = -1) -> Any:
         squares.append(np.square(deviation).sum(axis=axis))
     covariance = (deviations[0] * deviations[1]).sum(axis=axis)
     scale = np.sqrt(squares[0] * squares[1])
-    return np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0)
+    return np.divide(
+        covariance,
+        scale,
+        out=np.zeros_like(scale),
+        where=scale > 0,
+    )
 
 
 def spearman_interval(
@@ -41,9 +50,18 @@ def spearman_interval(
 
     The interval is over `samples` resamples of the n pairs.
     """
-    resampled = _resample(spearman, (values, gold), samples, seed)
+    resampled = _resample(
+        spearman,
+        (values, gold),
+        samples,
+        seed,
+    )
     low, high = np.quantile(resampled, [0.025, 0.975])
-    return Interval(float(spearman(values, gold)), float(low), float(high))
+    return Interval(
+        float(spearman(values, gold)),
+        float(low),
+        float(high),
+    )
 
 
 def spearman_difference(
@@ -56,12 +74,26 @@ def spearman_difference(
     """
     from scipy.stats import permutation_test, rankdata
 
-    def gap(first: Any, second: Any, scores: Any, axis: int = -1) -> Any:
+    def gap(
+        first: Any,
+        second: Any,
+        scores: Any,
+        axis: int = -1,
+    ) -> Any:
         return spearman(first, scores, axis) - spearman(second, scores, axis)
 
     # The test exchanges all samples that it gets, so it must not get the gold scores.
-    def gap_to_gold(first: Any, second: Any, axis: int) -> Any:
-        return gap(first, second, np.broadcast_to(gold, first.shape), axis)
+    def gap_to_gold(
+        first: Any,
+        second: Any,
+        axis: int,
+    ) -> Any:
+        return gap(
+            first,
+            second,
+            np.broadcast_to(gold, first.shape),
+            axis,
+        )
 
     test = permutation_test(
         (rankdata(values), rankdata(base)),
@@ -70,14 +102,32 @@ def spearman_difference(
         n_resamples=samples,
         rng=np.random.default_rng(seed),
     )
-    resampled = _resample(gap, (values, base, gold), samples, seed)
-    return difference(float(test.statistic), resampled, float(test.pvalue))
+    resampled = _resample(
+        gap,
+        (values, base, gold),
+        samples,
+        seed,
+    )
+    return difference(
+        float(test.statistic),
+        resampled,
+        float(test.pvalue),
+    )
 
 
-def _resample(statistic: Any, columns: tuple[ArrayLike, ...], samples: int, seed: int) -> Doubles:
+def _resample(
+    statistic: Any,
+    columns: tuple[ArrayLike, ...],
+    samples: int,
+    seed: int,
+) -> Doubles:
     """Return `statistic` of each resample (samples,), drawn from the rows of `columns` (n,)."""
     n = np.size(columns[0])
-    rows = np.random.default_rng(seed).integers(0, n, (samples, n))
+    rows = np.random.default_rng(seed).integers(
+        0,
+        n,
+        (samples, n),
+    )
     resamples = [np.asarray(column, np.float64)[rows] for column in columns]
     values: Doubles = statistic(*resamples)
     return values

@@ -22,7 +22,11 @@ Measured in docs/log/training.md.
 """
 WORKSPACE = 300_000_000
 """Bytes of memory that computing takes in addition to the weights."""
-_NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_NUMBER_BYTES = {
+    "float32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+}
 
 Kind = Literal["encoder", "reranker", "language model"]
 KINDS: tuple[Kind, ...] = ("encoder", "reranker", "language model")
@@ -31,7 +35,11 @@ KINDS: tuple[Kind, ...] = ("encoder", "reranker", "language model")
 class CatalogueModel(BaseModel):
     """A model of the catalogue. Figures that no model card states are 0 or empty."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+    )
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
     kind: Kind

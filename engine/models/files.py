@@ -176,13 +176,27 @@ def check_part(
         raise altered_error(part.path, "No digest of it is known, so it cannot be checked.")
     if not is_same:
         raise altered_error(part.path, "Its digest is not the one that it should have.")
-    return ModelPart(part.path, size, sha256, part.blob_id)
+    return ModelPart(
+        part.path,
+        size,
+        sha256,
+        part.blob_id,
+    )
 
 
-def hash_part(path: Path, name: str, should_stop: Callable[[], bool] = lambda: False) -> ModelPart:
+def hash_part(
+    path: Path,
+    name: str,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> ModelPart:
     """Return the part called `name`, with both digests of the file at `path`."""
     check_stop(should_stop)
-    return ModelPart(name, path.stat().st_size, file_sha256(path), hash_blob(path, should_stop))
+    return ModelPart(
+        name,
+        path.stat().st_size,
+        file_sha256(path),
+        hash_blob(path, should_stop),
+    )
 
 
 def altered_error(name: str, why: str) -> ModelError:

@@ -113,7 +113,13 @@ def fetch_model(
         parts = choose_parts(repository.parts, model.files)
         folder = _prepare_partial(model.name, repository.commit)
         total = sum(part.size for part in parts)
-        transfer = Transfer(model, repository.commit, total, progress, should_stop)
+        transfer = Transfer(
+            model,
+            repository.commit,
+            total,
+            progress,
+            should_stop,
+        )
         checked = hub.download(transfer, parts, folder)
     return folder, InstalledModel(
         model.name, model.kind, model.repository, repository.commit, model.licence, tuple(checked)
@@ -127,7 +133,11 @@ def _prepare_partial(name: str, commit: str) -> Path:
         for former in folder.parent.glob(f"{name}@*"):
             if former != folder:
                 try_remove_tree(former)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
     return folder
 
 
@@ -188,7 +198,11 @@ class HubClient:
 
         hub = HfApi(endpoint=self.endpoint)
         with self._translate_errors(model):
-            info = hub.model_info(model.repository, files_metadata=True, timeout=TIMEOUT)
+            info = hub.model_info(
+                model.repository,
+                files_metadata=True,
+                timeout=TIMEOUT,
+            )
         commit = info.sha or ""
         if not _COMMIT.fullmatch(commit):
             raise _malformed_error(self.endpoint, "It names no commit.")
@@ -220,7 +234,12 @@ class HubClient:
             for part in parts:
                 target = folder / part.path
                 if not target.is_file():
-                    self._download_part(transfer, part, target, done)
+                    self._download_part(
+                        transfer,
+                        part,
+                        target,
+                        done,
+                    )
                 checked.append(check_part(target, part, transfer.should_stop))
                 done += part.size
                 transfer.progress(done, transfer.total)
@@ -229,7 +248,13 @@ class HubClient:
             raise
         return checked
 
-    def _download_part(self, transfer: Transfer, part: ModelPart, target: Path, done: int) -> None:
+    def _download_part(
+        self,
+        transfer: Transfer,
+        part: ModelPart,
+        target: Path,
+        done: int,
+    ) -> None:
         """Fetch one file, continuing after a broken connection.
 
         It is renamed to its final name once it is complete. `done` is the bytes of the files before
@@ -237,13 +262,22 @@ class HubClient:
         """
         incomplete = target.with_name(f"{target.name}.incomplete")
         with disk_errors(f"{target} could not be written."):
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            target.parent.mkdir(
+                mode=0o700,
+                parents=True,
+                exist_ok=True,
+            )
         failures = 0  # in a row, without a new byte
         while True:
             size_before = _read_size(incomplete)
             try:
                 with self._translate_errors(transfer.model):
-                    self._stream(transfer, part, incomplete, done)
+                    self._stream(
+                        transfer,
+                        part,
+                        incomplete,
+                        done,
+                    )
                 break
             except EngineError as error:
                 failures += 1
@@ -255,7 +289,13 @@ class HubClient:
         with disk_errors(f"{target} could not be written."):
             replace(incomplete, target)
 
-    def _stream(self, transfer: Transfer, part: ModelPart, incomplete: Path, done: int) -> None:
+    def _stream(
+        self,
+        transfer: Transfer,
+        part: ModelPart,
+        incomplete: Path,
+        done: int,
+    ) -> None:
         """Fetch the rest of a file in one request, and append it to `incomplete`.
 
         A hub that cannot continue sends the whole file, which replaces `incomplete`. `done` is the

@@ -78,7 +78,11 @@ def free_space() -> int:
 
 def format_manifest(model: InstalledModel) -> str:
     """Return a model's manifest as JSON."""
-    return json.dumps({"version": 1, **asdict(model)}, indent=1, ensure_ascii=False)
+    return json.dumps(
+        {"version": 1, **asdict(model)},
+        indent=1,
+        ensure_ascii=False,
+    )
 
 
 def parse_manifest(text: str | bytes) -> InstalledModel:
@@ -260,7 +264,11 @@ def remove(name: str) -> Path:
         else:
             # A half-deleted model must not be found.
             removed = models_folder() / PARTIAL / f"removed-{name}"
-            removed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            removed.parent.mkdir(
+                mode=0o700,
+                parents=True,
+                exist_ok=True,
+            )
             try_remove_tree(removed)
             rename(path, removed)
             delete_tree(removed)

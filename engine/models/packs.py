@@ -19,7 +19,14 @@ SUFFIX = ".modelpack"
 MANIFEST = "manifest.json"
 FILES = "files/"
 MAX_MANIFEST = 1 << 20  # bytes
-_EPOCH = (1980, 1, 1, 0, 0, 0)
+_EPOCH = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)
 """The first time that a ZIP archive can hold: equal models give equal packs."""
 
 
@@ -62,7 +69,12 @@ def write_pack(
         ):
             archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), format_manifest(model))
             for part in model.files:
-                _write_file(archive, folder / part.path, FILES + part.path, should_stop)
+                _write_file(
+                    archive,
+                    folder / part.path,
+                    FILES + part.path,
+                    should_stop,
+                )
     return target
 
 
@@ -105,8 +117,18 @@ def unpack(
             for part in model.files:
                 target = folder / part.path
                 with disk_errors(f"{target} could not be written."):
-                    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _unpack_file(archive, FILES + part.path, target, part.size, should_stop)
+                    target.parent.mkdir(
+                        mode=0o700,
+                        parents=True,
+                        exist_ok=True,
+                    )
+                _unpack_file(
+                    archive,
+                    FILES + part.path,
+                    target,
+                    part.size,
+                    should_stop,
+                )
                 check_part(target, part, should_stop)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise _invalid_error(path, str(error)) from error

@@ -31,7 +31,12 @@ def open_cached_project(folder: str | Path) -> ProjectFolder:
             to_do = f"To search the project: engine search {folder}."
         else:
             to_do = "Check the path."
-        raise InputError(f"{folder} does not exist.", "", to_do, code="path-missing")
+        raise InputError(
+            f"{folder} does not exist.",
+            "",
+            to_do,
+            code="path-missing",
+        )
     path = _find_place(source)
     if not (path / "project.toml").is_file():
         _create_once(path, source)

@@ -57,7 +57,11 @@ def find_run(project: ProjectFolder) -> RunRecord | None:
     for record in run_records(project):
         if record.state == "running" and record.pid and psutil.pid_exists(record.pid):
             live_records.append(record)
-    return max(live_records, key=lambda record: record.time or 0.0, default=None)
+    return max(
+        live_records,
+        key=lambda record: record.time or 0.0,
+        default=None,
+    )
 
 
 def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
@@ -185,7 +189,11 @@ def finish(project: ProjectFolder) -> str:
     return record.run
 
 
-def _send_request(project: ProjectFolder, request: str, why: str) -> str:
+def _send_request(
+    project: ProjectFolder,
+    request: str,
+    why: str,
+) -> str:
     """Leave a request in the folder of the current run, and return the run's id.
 
     `request`: `CANCEL` or `PAUSE`. `why`: the reason in the error if there is no run.
@@ -195,7 +203,11 @@ def _send_request(project: ProjectFolder, request: str, why: str) -> str:
     return record.run
 
 
-def _need_run(project: ProjectFolder, why: str, to_do: str) -> RunRecord:
+def _need_run(
+    project: ProjectFolder,
+    why: str,
+    to_do: str,
+) -> RunRecord:
     """Return the current run.
 
     Raises UsageError with `why` and `to_do` if there is none.
@@ -227,7 +239,13 @@ class Gate:
     reported once.
     """
 
-    def __init__(self, folder: Path, stage: str, emit: Emit, stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stage: str,
+        emit: Emit,
+        stopping: Callable[[], bool],
+    ) -> None:
         self._folder = folder
         self._stage = stage
         self._emit = emit

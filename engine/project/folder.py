@@ -38,10 +38,26 @@ from engine.project.store.store import Store
 from engine.settings import load as settings_loading
 from engine.settings.schema import Settings
 
-ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
-FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
+ARTIFACT_ROOTS = (
+    "lexical",
+    "rankings",
+    "adapters",
+    "reports",
+    "vectors",
+)
+FOLDERS = (
+    *ARTIFACT_ROOTS,
+    "runs",
+    "imports",
+    "cache",
+)
 # FOLDERS, and those that only some projects have.
-OWN_FOLDERS = (*FOLDERS, "checkpoints", "studies", "sweep")
+OWN_FOLDERS = (
+    *FOLDERS,
+    "checkpoints",
+    "studies",
+    "sweep",
+)
 KEPT = "sweep-"
 """Prefix of reports (of `engine sweep`) that are kept although no artifact names them."""
 
@@ -102,7 +118,11 @@ def full_path(path: Path) -> Path:
     return path.absolute()
 
 
-def _make_folder(folder: Path, made: list[Path], mode: int = 0o700) -> None:
+def _make_folder(
+    folder: Path,
+    made: list[Path],
+    mode: int = 0o700,
+) -> None:
     """Make a folder unless it exists. A new folder is appended to `made`."""
     with suppress(FileExistsError):
         folder.mkdir(mode)
@@ -174,7 +194,12 @@ def record_holder(lock: Path, *, is_run: bool = False) -> None:
         command = "a run in the background"
     else:
         command = "another program"
-    holder = Holder(os.getpid(), f"{datetime.now():%Y-%m-%d %H:%M}", command, is_run)
+    holder = Holder(
+        os.getpid(),
+        f"{datetime.now():%Y-%m-%d %H:%M}",
+        command,
+        is_run,
+    )
     with suppress(OSError):
         holder_file(lock).write_text(json.dumps(asdict(holder)), encoding="utf-8")
 
@@ -224,7 +249,11 @@ class ProjectFolder:
         return cls(path)
 
     @staticmethod
-    def _write_new(path: Path, settings_text: str, made: list[Path]) -> None:
+    def _write_new(
+        path: Path,
+        settings_text: str,
+        made: list[Path],
+    ) -> None:
         """Make a project's folder and what is in it, project.toml last.
 
         Folders that were not there are appended to `made`, for the caller to remove after an error.
@@ -343,7 +372,11 @@ class ProjectFolder:
         with self.locked("settings", wait=5.0), disk_errors(f"{path} could not be written."):
             while True:
                 text = settings_loading.read_text(path)
-                settings, changed = settings_editing.change(text, changes, str(path))
+                settings, changed = settings_editing.change(
+                    text,
+                    changes,
+                    str(path),
+                )
                 check(settings)
                 if changed == text:
                     return settings
@@ -431,7 +464,12 @@ class ProjectFolder:
         if name == "sweep":
             what = f"A study or sweep of {self.name} is running."
             why = "Both would train in the same copy of the project."
-            return ProjectBusyError(what, why, f"Wait for it. {stop_hint}", command="cancel")
+            return ProjectBusyError(
+                what,
+                why,
+                f"Wait for it. {stop_hint}",
+                command="cancel",
+            )
         holder = holder_of(self.path / f"{name}.lock")
         by_whom = str(holder or "another command")
         if name == "watch":
@@ -448,7 +486,12 @@ class ProjectFolder:
             f"Wait until it has finished. 'engine status {self.argument}' shows how far the run is."
             f" {stop_hint}"
         )
-        return ProjectBusyError(what, why, to_do, command="status")
+        return ProjectBusyError(
+            what,
+            why,
+            to_do,
+            command="status",
+        )
 
     def _explain_unlockable(self, error: Exception) -> EngineError:
         """Return the error for a system that refuses the lock file."""

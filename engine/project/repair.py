@@ -55,7 +55,11 @@ def repair(folder: Path) -> Repair | None:
     else:
         replace(replacement, database)
         sync(folder)
-    return Repair(damage, aside, replacement is not None)
+    return Repair(
+        damage,
+        aside,
+        replacement is not None,
+    )
 
 
 def _copy_backup(backup: Path) -> Path | None:

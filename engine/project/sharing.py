@@ -41,7 +41,11 @@ class Sharing:
         with disk_errors(f"The permissions of {self.project.path} could not be changed."):
             for path, kind, status in _list_entries(self.project.path):
                 if _differs(status, self.modes[kind], self.group):
-                    _change(path, self.modes[kind], self.group)
+                    _change(
+                        path,
+                        self.modes[kind],
+                        self.group,
+                    )
 
 
 def plan_sharing(project: ProjectFolder, group: str | None) -> Sharing:
@@ -78,8 +82,18 @@ def plan_sharing(project: ProjectFolder, group: str | None) -> Sharing:
                 "Nothing was changed.",
                 code="share-not-owner",
             )
-        counts[kind] += _differs(status, modes[kind], number)
-    return Sharing(project, modes, number, **counts, closed=closed)
+        counts[kind] += _differs(
+            status,
+            modes[kind],
+            number,
+        )
+    return Sharing(
+        project,
+        modes,
+        number,
+        **counts,
+        closed=closed,
+    )
 
 
 def share_new_files(project: ProjectFolder) -> None:
@@ -110,14 +124,22 @@ def _list_entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
                     yield path, kind, status
 
 
-def _differs(status: os.stat_result, mode: int, group: int | None) -> bool:
+def _differs(
+    status: os.stat_result,
+    mode: int,
+    group: int | None,
+) -> bool:
     """Return whether an entry has another mode or group; with None, any group will do."""
     if stat.S_IMODE(status.st_mode) != mode:
         return True
     return group is not None and status.st_gid != group
 
 
-def _change(path: Path, mode: int, group: int | None) -> None:
+def _change(
+    path: Path,
+    mode: int,
+    group: int | None,
+) -> None:
     """Set mode and group, unless a run has removed the file since it was listed."""
     with suppress(FileNotFoundError):
         users.change_access(path, mode, group)

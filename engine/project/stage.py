@@ -17,7 +17,15 @@ from engine.project.store.artifacts import INCOMPLETE, Artifact, Info
 from engine.project.store.store import Store
 from engine.settings.schema import Settings
 
-ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
+ORDER = (
+    "ingest",
+    "index",
+    "generate",
+    "rank",
+    "train",
+    "evaluate",
+    "embed",
+)
 KEYWORD_STAGES = ("ingest", "index")
 """The stages that make documents searchable by keyword."""
 SEARCH = (*KEYWORD_STAGES, "embed")
@@ -98,11 +106,22 @@ class StageContext(ProjectSnapshot):
     forced: bool = False  # The user asked for the stage even if it is up to date.
     _chosen: set[tuple[str, str]] = field(default_factory=set)
 
-    def progress(self, done: int, total: int, unit: str, item: str = "") -> None:
+    def progress(
+        self,
+        done: int,
+        total: int,
+        unit: str,
+        item: str = "",
+    ) -> None:
         """Report the progress of the stage."""
         self.emit(Progress(stage=self.stage, done=done, total=total, unit=unit, item=item))
 
-    def report_choice(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(
+        self,
+        setting: str,
+        value: object,
+        reason: str,
+    ) -> None:
         """Report an automatic choice and its reason, once."""
         if (setting, str(value)) in self._chosen:
             return
@@ -125,7 +144,13 @@ class ThrottledProgress:
     `total`: units still to do. `before`: units done already.
     """
 
-    def __init__(self, context: StageContext, total: int, unit: str, before: int = 0) -> None:
+    def __init__(
+        self,
+        context: StageContext,
+        total: int,
+        unit: str,
+        before: int = 0,
+    ) -> None:
         self._context = context
         self._total = total + before
         self._unit = unit
@@ -141,7 +166,11 @@ class ThrottledProgress:
         if share != self._share or now >= self._due:
             self._share = share
             self._due = now + PROGRESS_SECONDS
-            self._context.progress(done, self._total, self._unit)
+            self._context.progress(
+                done,
+                self._total,
+                self._unit,
+            )
 
 
 class Stage(Protocol):
@@ -195,10 +224,23 @@ class Stage(Protocol):
 
 def fingerprint(**parts: Any) -> str:
     """Return 16 hex digits over named JSON values, the same on every machine."""
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
+    text = json.dumps(
+        parts,
+        sort_keys=True,
+        ensure_ascii=False,
+        default=str,
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def stage_fingerprint(stage: str, version: int, inputs: Mapping[str, Any]) -> str:
+def stage_fingerprint(
+    stage: str,
+    version: int,
+    inputs: Mapping[str, Any],
+) -> str:
     """Return the fingerprint of what a stage would build: its name, version and inputs."""
-    return fingerprint(stage=stage, version=version, **inputs)
+    return fingerprint(
+        stage=stage,
+        version=version,
+        **inputs,
+    )

@@ -113,7 +113,12 @@ def _choose() -> QueryBackendInfo:
             return QueryBackendInfo("extractive", f"{reason}, but {missing}")
         if len(models) > 1:
             reason += f", the first by name of {len(models)}; queries.model names another"
-        return QueryBackendInfo("gguf", reason, str(models[0]), content_identity(models[0]))
+        return QueryBackendInfo(
+            "gguf",
+            reason,
+            str(models[0]),
+            content_identity(models[0]),
+        )
     reason = "no server and no language model is named, and none was added with 'engine models add'"
     elsewhere_count = len(find_models())
     if elsewhere_count:

@@ -84,7 +84,11 @@ def apply_edits(
     return result
 
 
-def edit_queries(project: ProjectFolder, store: Store, texts: Mapping[int, str | None]) -> int:
+def edit_queries(
+    project: ProjectFolder,
+    store: Store,
+    texts: Mapping[int, str | None],
+) -> int:
     """Change or delete queries, and return how many of them existed.
 
     `texts`: query id → new text, or None to delete the query. The edits are applied again when
@@ -114,7 +118,12 @@ def _apply_texts(
     queries = {query.id: query for query in store.queries()}
     _check_texts(store, queries, texts)
     present = {query_id: text for query_id, text in texts.items() if query_id in queries}
-    edits = _add_edits(before, store, queries, present)
+    edits = _add_edits(
+        before,
+        store,
+        queries,
+        present,
+    )
     for query_id, text in present.items():
         if text is None:
             del queries[query_id]

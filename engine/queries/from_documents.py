@@ -81,7 +81,11 @@ def strip_chunk(chunk: Chunk, queries: Iterable[DocumentQuery]) -> Chunk:
     text = _strip_context(context, queries) + _strip_body(chunk, queries)
     if text == chunk.embedded_text:
         return chunk
-    return replace(chunk, embedded_text=text, content_hash=sha256(text.encode()).hexdigest())
+    return replace(
+        chunk,
+        embedded_text=text,
+        content_hash=sha256(text.encode()).hexdigest(),
+    )
 
 
 def _strip_context(context: str, queries: Sequence[DocumentQuery]) -> str:
@@ -131,7 +135,12 @@ def _strip_body(chunk: Chunk, queries: Sequence[DocumentQuery]) -> str:
     if not patterns:
         return body
     pattern = "|".join(patterns)
-    return re.sub(rf"\b(?:{pattern})\b", "", body, flags=re.IGNORECASE)
+    return re.sub(
+        rf"\b(?:{pattern})\b",
+        "",
+        body,
+        flags=re.IGNORECASE,
+    )
 
 
 def _asks_the_same(heading: str, query: str) -> bool:

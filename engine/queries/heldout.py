@@ -81,7 +81,11 @@ def related_documents(
             labels[document.id] = (keys[document.id], title)
         else:
             name = (document.source, splitext(document.path)[0])
-            labels[document.id] = (keys[document.id], name, title)
+            labels[document.id] = (
+                keys[document.id],
+                name,
+                title,
+            )
     ignored_titles: set[object] = set()
     for shared_title, ids in by_title.items():
         is_frequent = 2 * len(ids) > len(documents)
@@ -159,7 +163,11 @@ def unrelated_documents(used: Iterable[int], related: Mapping[int, int]) -> froz
     return frozenset(document for document, group in related.items() if group not in groups)
 
 
-def hold_out_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:
+def hold_out_documents(
+    keys: Mapping[int, str],
+    share: float,
+    seed: int = 0,
+) -> frozenset[int]:
     """Return the ids of the held-out documents.
 
     `keys`: document id → stable key (its path, or its content hash). A document is held out if the
@@ -175,7 +183,11 @@ def hold_out_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> 
     return frozenset(document for document, key in keys.items() if key in held_out)
 
 
-def split_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> dict[int, Split]:
+def split_documents(
+    keys: Mapping[int, str],
+    share: float,
+    seed: int = 0,
+) -> dict[int, Split]:
     """Return the split of the held-out documents of `keys` (see `hold_out_documents`).
 
     A third of them decides when training stops (`validation`), the others what is used (`heldout`);
@@ -198,12 +210,20 @@ def split_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> dic
     return splits
 
 
-def sample_keys(keys: Collection[str], count: int, seed: int = 0) -> list[str]:
+def sample_keys(
+    keys: Collection[str],
+    count: int,
+    seed: int = 0,
+) -> list[str]:
     """Return `count` random keys, in random order: those with the lowest hashes."""
     return [key for _, key in _sort_by_hash(keys, seed)[:count]]
 
 
-def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[int]:
+def cap_queries(
+    keys: Sequence[str],
+    max_queries: int,
+    seed: int = 0,
+) -> list[int]:
     """Return the indices, ascending, of at most `max_queries` random queries.
 
     `keys`: a text or other key of each query. Those with the lowest hashes are taken, so that the

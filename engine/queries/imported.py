@@ -57,7 +57,15 @@ def _attach(
     chunk, evidence = match
     text = " ".join(item.text.split())
     split: Split = "validation" if item.validation else "train"
-    return Query(text, item.kind, chunk.id, chunk.document_id, evidence, split, imported=True)
+    return Query(
+        text,
+        item.kind,
+        chunk.id,
+        chunk.document_id,
+        evidence,
+        split,
+        imported=True,
+    )
 
 
 def _reject(item: ImportedQuery) -> Rejected:

@@ -72,7 +72,12 @@ def open_writer(context: StageContext) -> PromptedWriter | NodesWriter:
     settings = with_backend(context).queries
     seed = context.settings.training.seed
     file = find_gguf_file(context.project.path, settings.model)
-    writer = NodesWriter(file, settings, seed, context.check_stop)
+    writer = NodesWriter(
+        file,
+        settings,
+        seed,
+        context.check_stop,
+    )
     context.report_choice(
         "writing",
         f"on {writer.nodes.count} nodes",
@@ -96,14 +101,23 @@ def open_chat(
         from engine.llm.chat import FileChatModel
 
         file = find_gguf_file(folder, settings.model)
-        return FileChatModel(file, settings.context_tokens, reporter, check)
+        return FileChatModel(
+            file,
+            settings.context_tokens,
+            reporter,
+            check,
+        )
     from engine.endpoint.address import read_server_key
     from engine.endpoint.client import Client
     from engine.endpoint.servers import note_server
     from engine.llm.chat import ChatModel
 
     address = _read_address(snapshot)
-    client = Client(address, read_server_key(), lambda: note_server(folder, address.url))
+    client = Client(
+        address,
+        read_server_key(),
+        lambda: note_server(folder, address.url),
+    )
     concurrency = settings.concurrency or 1
     reporter.report_choice(
         "answers at once",
@@ -129,7 +143,11 @@ def model_identity(snapshot: ProjectSnapshot) -> list[str]:
     choice = resolve_backend(snapshot.settings, snapshot.store)
     if choice.backend == "gguf":
         return ["gguf", choice.identity or _identify_file(snapshot)]
-    return ["endpoint", _read_address(snapshot).url, snapshot.settings.queries.endpoint_model]
+    return [
+        "endpoint",
+        _read_address(snapshot).url,
+        snapshot.settings.queries.endpoint_model,
+    ]
 
 
 def check_model(snapshot: ProjectSnapshot) -> None:

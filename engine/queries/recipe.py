@@ -122,7 +122,11 @@ def query_recipe(snapshot: ProjectSnapshot, defaults: Defaults | None = None) ->
     shared = settings.model_dump(include={"per_chunk", "max_queries", "consistency_top"})
     # Only language models write everyday queries.
     kinds = [kind for kind in settings.kinds if kind != "everyday"]
-    extractive = {"backend": backend, "kinds": kinds, **shared}
+    extractive = {
+        "backend": backend,
+        "kinds": kinds,
+        **shared,
+    }
     # Earlier versions did not record the version of the rules, which was 1.
     rules = defaults.get("rules", 1)
     return extractive if rules == 1 else {**extractive, "rules": rules}

@@ -108,7 +108,11 @@ def format_reasons(rejected: Mapping[str, int]) -> str:
     return ", ".join(f"{count} × {words_of(reason)}" for reason, count in by_count if count)
 
 
-def none_left(made: int, rejected: Mapping[str, int], project: str) -> str:
+def none_left(
+    made: int,
+    rejected: Mapping[str, int],
+    project: str,
+) -> str:
     """Return the warning that no query is left.
 
     `made`: the number of queries before any filter. `rejected`: their number by reason. `project`:

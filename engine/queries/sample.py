@@ -60,8 +60,16 @@ def sample(
     """
     settings = project.settings()
     with closing(project.store()) as store:
-        choice = resolve_backend(settings, store, present=True)
-        snapshot = ProjectSnapshot(project, with_choice(settings, choice), store)
+        choice = resolve_backend(
+            settings,
+            store,
+            present=True,
+        )
+        snapshot = ProjectSnapshot(
+            project,
+            with_choice(settings, choice),
+            store,
+        )
         snapshot.need(CorpusInfo)
         try:
             return _Sampler(snapshot, count, should_stop).make()
@@ -97,7 +105,13 @@ class _Sampler:
         for chunk in chunks:
             kept += [query.kept for query in chunk.queries]
         share = round(sum(kept) / len(kept), 4) if kept else 0.0
-        return QuerySample(self._backend, self._model, chunks, share, self._estimate(sampled))
+        return QuerySample(
+            self._backend,
+            self._model,
+            chunks,
+            share,
+            self._estimate(sampled),
+        )
 
     def _choose_chunks(self, accepts: Callable[[Chunk], bool] = lambda _: True) -> list[Chunk]:
         """Return some acceptable chunks of different documents, in their order."""
@@ -113,7 +127,11 @@ class _Sampler:
         cannot be estimated.
         """
         start = time.monotonic()
-        backend = open_model(self._snapshot, NullReporter(), self._should_stop)
+        backend = open_model(
+            self._snapshot,
+            NullReporter(),
+            self._should_stop,
+        )
         self._model = backend.model
         self._loading_seconds = time.monotonic() - start
         chunks = self._choose_chunks()
@@ -217,7 +235,13 @@ class _Sampler:
         if artifact and artifact.info.chunks_fingerprint == store.corpus_fingerprint():
             index = LexicalIndex.open(self._snapshot.project.folder_of(artifact))
         language = corpus_language(self._snapshot)
-        filtered = quality_filter(self._snapshot, queries, self._chunks, language, index)
+        filtered = quality_filter(
+            self._snapshot,
+            queries,
+            self._chunks,
+            language,
+            index,
+        )
         rejected = [*deduplicate(filtered.kept).rejected, *filtered.rejected]
         reasons = {id(item.query): words_of(item.stored) for item in rejected}
         if index is not None and top:
@@ -258,4 +282,10 @@ class _Sampler:
 
 def _describe_query(query: Query, reason: str) -> SampledQuery:
     """Return a query as the sample shows it; `reason`: why a run rejects it, "" if it is kept."""
-    return SampledQuery(query.text, query.kind, query.evidence, not reason, reason)
+    return SampledQuery(
+        query.text,
+        query.kind,
+        query.evidence,
+        not reason,
+        reason,
+    )

@@ -39,7 +39,11 @@ def split_queries(
     if len(set(groups.values())) < MIN_GROUPS:
         return _split_by_parts(context, queries, chunks)
     share = context.settings.evaluation.heldout_share
-    splits = split_documents(groups, share, context.settings.training.seed)
+    splits = split_documents(
+        groups,
+        share,
+        context.settings.training.seed,
+    )
     return [replace(query, split=splits.get(query.document_id, "train")) for query in queries]
 
 
@@ -58,7 +62,11 @@ def _keep_validation(context: StageContext, queries: list[Query]) -> list[Query]
         if key not in imported_keys:
             candidates[query.document_id] = key
     seed = context.settings.training.seed
-    held_out = hold_out_documents(candidates, context.settings.evaluation.heldout_share, seed)
+    held_out = hold_out_documents(
+        candidates,
+        context.settings.evaluation.heldout_share,
+        seed,
+    )
     count = sum(query.split == "validation" for query in queries)
     context.report_choice(
         "validation queries",

@@ -119,11 +119,20 @@ class GenerateStage(Stage):
         filtered = _limit_number(context, _filter(context, candidates.queries, chunks))
         made = candidates.made
         rejected = dict(candidates.rejected + rejection.by_reason(filtered.rejected))
-        queries = split_queries(context, filtered.kept, chunks)
+        queries = split_queries(
+            context,
+            filtered.kept,
+            chunks,
+        )
         # The user's corrections hold for queries that have been made again.
         judged = {question_key(query.text) for query in context.store.judged()}
         hashes = context.store.hashes_of(query.chunk_id for query in queries)
-        queries = apply_edits(queries, hashes, read_edits(context.project), judged)
+        queries = apply_edits(
+            queries,
+            hashes,
+            read_edits(context.project),
+            judged,
+        )
         corpus = context.store.corpus_fingerprint()
         encoder = filter_encoder(context)
         defaults = current_defaults()
@@ -192,9 +201,17 @@ def _make_candidates(
     """Return the queries of the chosen backend, except those that equal judged ones."""
     backend = choice.backend
     if context.settings.queries.backend == AUTO:
-        context.report_choice("queries", backend, choice.reason)
+        context.report_choice(
+            "queries",
+            backend,
+            choice.reason,
+        )
     if backend in MODELS:
-        written = write_queries(context, chunks, context.store.titles())
+        written = write_queries(
+            context,
+            chunks,
+            context.store.titles(),
+        )
     else:
         queries: list[Query] = []
         lost: list[Rejected] = []
@@ -202,8 +219,17 @@ def _make_candidates(
             queries, lost = _attach_imported(context, chunks)
         if backend in EXTRACTIVE:
             queries += _extract(context, _sample_chunks(context, chunks))
-            context.progress(len(chunks), len(chunks), "chunks")
-        written = WrittenQueries(queries, len(queries) + len(lost), rejection.by_reason(lost), lost)
+            context.progress(
+                len(chunks),
+                len(chunks),
+                "chunks",
+            )
+        written = WrittenQueries(
+            queries,
+            len(queries) + len(lost),
+            rejection.by_reason(lost),
+            lost,
+        )
     judged = {question_key(query.text) for query in context.store.judged()}
     kept = []
     equal_to_judged = []
@@ -213,7 +239,11 @@ def _make_candidates(
         else:
             kept.append(query)
     if equal_to_judged:
-        equal = format_count(len(equal_to_judged), "query", "queries")
+        equal = format_count(
+            len(equal_to_judged),
+            "query",
+            "queries",
+        )
         context.warn(f"Not trained on, because judged questions have the same text: {equal}.")
         written.rejected[Reason.JUDGED] = len(equal_to_judged)
         written.lost = written.lost + equal_to_judged
@@ -226,7 +256,11 @@ def _attach_imported(context: StageContext, chunks: Sequence[Chunk]) -> Filtered
     from engine.queries.imported import attach_imported
 
     items = imported_queries(context.project)
-    attached = attach_imported(items, chunks, context.store.documents())
+    attached = attach_imported(
+        items,
+        chunks,
+        context.store.documents(),
+    )
     lost = attached.rejected
     if lost:
         reasons = rejection.format_reasons(rejection.by_reason(lost))
@@ -265,7 +299,11 @@ def _extract(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
     )
 
 
-def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
+def _filter(
+    context: StageContext,
+    candidates: list[Query],
+    chunks: Sequence[Chunk],
+) -> Filtered:
     """Reject poor queries of a model, duplicates, and queries whose chunk no retriever finds.
 
     The retrievers are BM25 and the base encoder.
@@ -276,7 +314,12 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
 
     def report(check: Check, filtered: Filtered) -> None:
-        _report_share(context, check.name, filtered, check.requirement)
+        _report_share(
+            context,
+            check.name,
+            filtered,
+            check.requirement,
+        )
 
     passed = quality_filter(
         context, candidates, chunks, index.language, index, report, context.check_stop
@@ -290,13 +333,27 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
         return Filtered(distinct.kept, rejected)
 
     def rank_by_bm25(queries: Sequence[Query]) -> Ids:
-        return bm25_ranks(index, queries, max_depth(queries, top), context.check_stop)
+        return bm25_ranks(
+            index,
+            queries,
+            max_depth(queries, top),
+            context.check_stop,
+        )
 
     def rank_by_base_encoder(queries: Sequence[Query]) -> Ids:
-        return base_ranks(context, queries, chunks, max_depth(queries, top))
+        return base_ranks(
+            context,
+            queries,
+            chunks,
+            max_depth(queries, top),
+        )
 
     rankers = [rank_by_bm25, rank_by_base_encoder]
-    consistent = consistency_filter(distinct.kept, rankers, top=top)
+    consistent = consistency_filter(
+        distinct.kept,
+        rankers,
+        top=top,
+    )
     requirement = (
         f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder"
     )
@@ -328,11 +385,21 @@ def quality_filter(
 
     documents = {query.document_id for query in queries}
     own_chunks = [chunks[row] for row in find_rows_of_documents(chunks, documents).tolist()]
-    checks = build_checks(own_chunks, snapshot.store.documents(), language, index)
+    checks = build_checks(
+        own_chunks,
+        snapshot.store.documents(),
+        language,
+        index,
+    )
     return apply_checks(queries, checks, report, check)
 
 
-def _report_share(context: StageContext, name: str, filtered: Filtered, requirement: str) -> None:
+def _report_share(
+    context: StageContext,
+    name: str,
+    filtered: Filtered,
+    requirement: str,
+) -> None:
     """Report the share of queries that a filter has kept, and what it requires."""
     total = len(filtered.kept) + len(filtered.rejected)
     if total:

@@ -131,7 +131,12 @@ class _GenerationRun:
             lost.append(Rejected(query, Reason.BEYOND))
         rejected = by_reason(lost) + Counter({Reason.NO_ANSWER: self.unanswered})
         made = len(self.queries) + len(self.lost)
-        return WrittenQueries([query for _, query in within_budget], made, rejected, lost)
+        return WrittenQueries(
+            [query for _, query in within_budget],
+            made,
+            rejected,
+            lost,
+        )
 
     def _choose_order(self, budget: Budget) -> list[int]:
         """Return the positions in the order in which to ask.
@@ -149,13 +154,26 @@ class _GenerationRun:
         in_memory = max(IN_MEMORY, budget.queries)
         positions = sample_indices(len(self.chunks), seed, most=in_memory).tolist()
         chunks = [self.chunks[position] for position in positions]
-        vectors = word_vectors(chunks, Analyzer(corpus_language(self.context)), check)
-        order, clusters = covering_order(chunks, vectors, seed, check)
+        vectors = word_vectors(
+            chunks,
+            Analyzer(corpus_language(self.context)),
+            check,
+        )
+        order, clusters = covering_order(
+            chunks,
+            vectors,
+            seed,
+            check,
+        )
         reason = (
             "the budget may not reach all chunks: they are taken in turn from clusters of similar"
             " chunks (TF-IDF)"
         )
-        self.context.report_choice("chunks asked", f"spread over {clusters} clusters", reason)
+        self.context.report_choice(
+            "chunks asked",
+            f"spread over {clusters} clusters",
+            reason,
+        )
         return [positions[index] for index in order]
 
     def _read_answers_in_order(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
@@ -211,7 +229,11 @@ class _GenerationRun:
         """Yield the passages without an answer in the ledger."""
         for position in order:
             if self.ledger.get(self._key(position)) is None:
-                yield Passage(position, self.chunks[position], self._title(position))
+                yield Passage(
+                    position,
+                    self.chunks[position],
+                    self._title(position),
+                )
 
     def _title(self, position: int) -> str:
         """Return the title of a chunk's document."""
@@ -266,7 +288,11 @@ class _GenerationRun:
         """Report the progress; the total is an estimate from the questions per chunk so far."""
         self._reported_at = time.monotonic()
         total = self._progress.reachable_chunks(len(self._order))
-        self.context.progress(self._progress.done.chunks, total, "chunks")
+        self.context.progress(
+            self._progress.done.chunks,
+            total,
+            "chunks",
+        )
 
     def _report_cost(self) -> None:
         """Report how long the rest will take, by the pace so far."""
@@ -289,7 +315,11 @@ class _GenerationRun:
         chunks = format_count(left, "more chunk")
         remaining = duration(pace.seconds_per_chunk * left)
         cost = f"about {remaining} for {chunks} ({scope})"
-        self.context.report_choice("cost", cost, f"{pace.summary()}; {limits}")
+        self.context.report_choice(
+            "cost",
+            cost,
+            f"{pace.summary()}; {limits}",
+        )
 
     def _report_share(self) -> None:
         """Report the share of questions whose evidence is in the chunk."""

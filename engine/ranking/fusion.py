@@ -28,14 +28,22 @@ BLOCK = 1_000_000
 _DECIMALS = 12
 
 
-def rrf(rankers: Sequence[Ranker], depth: int | None = None, k: float = RRF_CONSTANT) -> Fused:
+def rrf(
+    rankers: Sequence[Ranker],
+    depth: int | None = None,
+    k: float = RRF_CONSTANT,
+) -> Fused:
     """Fuse by reciprocal ranks: RRF(d) = Σ_a 1 / (k + rank_a(d)), with ranks from 1.
 
     Cormack et al. 2009; METHODS.md §1. A chunk absent from a ranker gets nothing from it; scores
     are ignored; ties go to the smaller id. Returns ids and scores (q, depth), padded with -1 and
     -inf, or (depth,) unpadded for one query. `depth` None keeps all.
     """
-    return sum_parts(rrf_parts(rankers, k), depth, is_single=_is_single(rankers))
+    return sum_parts(
+        rrf_parts(rankers, k),
+        depth,
+        is_single=_is_single(rankers),
+    )
 
 
 def rrf_parts(rankers: Sequence[Ranker], k: float = RRF_CONSTANT) -> list[Fused]:
@@ -63,10 +71,19 @@ def convex(
     outside [0, 1].
     """
     parts = convex_parts(semantic, lexical, weight)
-    return sum_parts(parts, depth, is_single=_is_single([semantic, lexical]), block=block)
+    return sum_parts(
+        parts,
+        depth,
+        is_single=_is_single([semantic, lexical]),
+        block=block,
+    )
 
 
-def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused]:
+def convex_parts(
+    semantic: Ranker,
+    lexical: Ranker,
+    weight: float,
+) -> list[Fused]:
     """Return each ranker's ids (q, n) and what they add to the sums of `convex` (q, n).
 
     The semantic ranker comes first.
@@ -81,7 +98,11 @@ def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused
     return parts
 
 
-def cross_score(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
+def cross_score(
+    ranker: Ranker,
+    ids: ArrayLike,
+    scores: ArrayLike,
+) -> Fused:
     """Return `ranker` with the chunks `ids` (q, m) that it lacks appended.
 
     `scores` (q, m) are the same ranker's scores of these chunks. The result has as many dimensions
@@ -139,12 +160,29 @@ def _as_arrays(rankers: Sequence[Ranker]) -> list[tuple[Ids, Doubles]]:
 def _min_max(ids: Ids, scores: Doubles) -> Doubles:
     """Map each row's scores to [0, 1]; equal scores to 1, padding to 0."""
     present = ids >= 0
-    low = np.min(scores, axis=1, where=present, initial=np.inf, keepdims=True)
-    high = np.max(scores, axis=1, where=present, initial=-np.inf, keepdims=True)
+    low = np.min(
+        scores,
+        axis=1,
+        where=present,
+        initial=np.inf,
+        keepdims=True,
+    )
+    high = np.max(
+        scores,
+        axis=1,
+        where=present,
+        initial=-np.inf,
+        keepdims=True,
+    )
     span = high - low
     has_span = present & (span > 0)
     mapped = np.ones(scores.shape)
-    np.divide(scores - low, span, out=mapped, where=has_span)
+    np.divide(
+        scores - low,
+        span,
+        out=mapped,
+        where=has_span,
+    )
     return np.where(present, mapped, 0.0)
 
 
@@ -166,12 +204,21 @@ def sum_parts(
     gains = np.concatenate([part_gains for _, part_gains in parts], axis=1)
     queries, candidates = ids.shape
     width = candidates if depth is None else min(depth, candidates)
-    fused_ids = np.full((queries, width), -1, dtype=np.int64)
+    fused_ids = np.full(
+        (queries, width),
+        -1,
+        dtype=np.int64,
+    )
     fused_scores = np.full((queries, width), -np.inf)
     step = max(1, block // max(1, candidates))
     for start in range(0, queries, step):
         rows = slice(start, start + step)
-        _fuse_block(ids[rows], gains[rows], fused_ids[rows], fused_scores[rows])
+        _fuse_block(
+            ids[rows],
+            gains[rows],
+            fused_ids[rows],
+            fused_scores[rows],
+        )
     if is_single:
         return _without_padding(fused_ids[0], fused_scores[0])
     if depth is None:
@@ -180,7 +227,12 @@ def sum_parts(
     return fused_ids[:, :width], fused_scores[:, :width]
 
 
-def _fuse_block(ids: Ids, gains: Doubles, fused_ids: Ids, fused_scores: Doubles) -> None:
+def _fuse_block(
+    ids: Ids,
+    gains: Doubles,
+    fused_ids: Ids,
+    fused_scores: Doubles,
+) -> None:
     """Write the fused ids and scores of some queries into `fused_ids` and `fused_scores`."""
     sums = _sum_gains(ids, gains)
     # By row, then by sum, the highest first, then by id. The rows ascend already.
@@ -215,4 +267,8 @@ def _sum_gains(ids: Ids, gains: Doubles) -> _Sums:
     is_first[1:] = (rows[1:] != rows[:-1]) | (items[1:] != items[:-1])
     groups = np.cumsum(is_first) - 1
     sums = np.bincount(groups, weights=gains[present][order])
-    return _Sums(rows[is_first], items[is_first], np.round(sums, _DECIMALS))
+    return _Sums(
+        rows[is_first],
+        items[is_first],
+        np.round(sums, _DECIMALS),
+    )

@@ -36,9 +36,21 @@ def rank_all(
         # argpartition finds the best `depth` chunks, lexsort puts them in order.
         best = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
         best_keys = keys[best]
-        best_products = np.take_along_axis(products, best, axis=1)
+        best_products = np.take_along_axis(
+            products,
+            best,
+            axis=1,
+        )
         order = np.lexsort((best_keys, -best_products), axis=1)
-        ids[rows] = np.take_along_axis(best_keys, order, axis=1)
-        scores[rows] = np.take_along_axis(best_products, order, axis=1)
+        ids[rows] = np.take_along_axis(
+            best_keys,
+            order,
+            axis=1,
+        )
+        scores[rows] = np.take_along_axis(
+            best_products,
+            order,
+            axis=1,
+        )
     ids[np.isneginf(scores)] = -1
     return ids, scores

@@ -56,16 +56,36 @@ class RankedLists:
     @classmethod
     def from_lists(cls, query_ids: Sequence[int], lists: Sequence[tuple[Any, Any]]) -> RankedLists:
         """Build from a pair of equally long sequences (ids, scores) for each query."""
-        ids = pad_rows([list_ids for list_ids, _ in lists], ABSENT, np.int64)
-        scores = pad_rows([list_scores for _, list_scores in lists], -np.inf, np.float32)
-        return cls(np.asarray(query_ids, dtype=np.int64), ids, scores)
+        ids = pad_rows(
+            [list_ids for list_ids, _ in lists],
+            ABSENT,
+            np.int64,
+        )
+        scores = pad_rows(
+            [list_scores for _, list_scores in lists],
+            -np.inf,
+            np.float32,
+        )
+        return cls(
+            np.asarray(query_ids, dtype=np.int64),
+            ids,
+            scores,
+        )
 
     def save(self, folder: Path) -> None:
         """Write into a folder, which is created if missing. Raises OSError if the disk refuses."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         for name, dtype in _TYPES.items():
             array = np.asarray(getattr(self, name), dtype)
-            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+            np.save(
+                folder / f"{name}.npy",
+                array,
+                allow_pickle=False,
+            )
         (folder / _META).write_text(json.dumps({"version": VERSION}), encoding="utf-8")
 
     @classmethod
@@ -93,7 +113,11 @@ class RankedLists:
 
     def _find_fault(self) -> str:
         """Return what is wrong with the arrays, empty if nothing is."""
-        shapes = (self.query_ids.shape, self.ids.shape, self.scores.shape)
+        shapes = (
+            self.query_ids.shape,
+            self.ids.shape,
+            self.scores.shape,
+        )
         if self.ids.ndim != 2 or shapes != (self.ids.shape[:1], self.ids.shape, self.ids.shape):
             return f"shapes do not fit: {shapes}"
         if len(np.unique(self.query_ids)) != len(self):

@@ -22,7 +22,11 @@ POSITIVE = 3
 """The first interval is always the ranks [0, 3), from which the positive is drawn."""
 
 
-def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds:
+def partition_ranks(
+    k: int,
+    m: int,
+    scheme: Scheme = "fine-to-coarse",
+) -> Bounds:
     """Return at most m ≥ 2 non-empty half-open intervals that cover the ranks [0, k) in order.
 
     The m - 1 intervals after the first share [3, k): in equal lengths (`uniform`), or each twice as
@@ -74,12 +78,21 @@ def sample_lists(
     lengths = ranked.lengths
     nonempty = np.flatnonzero(lengths > 0)
     partitions: dict[int, Bounds] = {}
-    ranks = np.full((len(nonempty), lists_per_query, m), -1, dtype=np.int32)
+    ranks = np.full(
+        (len(nonempty), lists_per_query, m),
+        -1,
+        dtype=np.int32,
+    )
     for row, source in enumerate(nonempty):
         k = int(lengths[source])
         bounds = partitions.setdefault(k, partition_ranks(k, m, scheme))
         query_id = int(ranked.query_ids[source])
-        ranks[row, :, : len(bounds)] = _draw_ranks(bounds, lists_per_query, seed, query_id)
+        ranks[row, :, : len(bounds)] = _draw_ranks(
+            bounds,
+            lists_per_query,
+            seed,
+            query_id,
+        )
     columns = ranks.reshape(-1, m)
     rows = np.repeat(nonempty, lists_per_query)
     cells = (rows[:, None], columns)
@@ -91,8 +104,17 @@ def sample_lists(
     )
 
 
-def _draw_ranks(bounds: Bounds, lists: int, seed: int, query_id: int) -> Ids:
+def _draw_ranks(
+    bounds: Bounds,
+    lists: int,
+    seed: int,
+    query_id: int,
+) -> Ids:
     """Return a random rank of each of m intervals for each list (lists, m)."""
     low, high = np.asarray(bounds).T
     rng = np.random.default_rng([seed, query_id])
-    return rng.integers(low, high, size=(lists, len(bounds)))
+    return rng.integers(
+        low,
+        high,
+        size=(lists, len(bounds)),
+    )

@@ -24,7 +24,11 @@ class RankStage(Stage):
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """Return the queries and the depth; partition and sampling belong to training."""
         info = snapshot.need(QueriesInfo).info
-        return {"queries": info.content, "corpus": info.corpus, "k": snapshot.settings.ranking.k}
+        return {
+            "queries": info.content,
+            "corpus": info.corpus,
+            "k": snapshot.settings.ranking.k,
+        }
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raise DamagedError if the lists on disk cannot be read."""
@@ -47,7 +51,11 @@ class RankStage(Stage):
         depth = context.settings.ranking.k
         k = min(depth, max(1, index.count))
         if queries and k < depth:
-            context.report_choice("k", k, f"the corpus has only {index.count} chunks")
+            context.report_choice(
+                "k",
+                k,
+                f"the corpus has only {index.count} chunks",
+            )
         texts = [query.text for query in queries]
         lists = []
         # The bonus for codes would turn every target into a single chunk.
@@ -55,11 +63,19 @@ class RankStage(Stage):
             lists.append(hits)
             if len(lists) % STEP == 0:
                 context.check_stop()
-                context.progress(len(lists), len(queries), "queries")
+                context.progress(
+                    len(lists),
+                    len(queries),
+                    "queries",
+                )
         ranked = RankedLists.from_lists([query.id for query in queries], lists)
         with context.project.building("rankings", context.fingerprint) as building:
             ranked.save(building.folder)
-        context.progress(len(lists), len(queries), "queries")
+        context.progress(
+            len(lists),
+            len(queries),
+            "queries",
+        )
         info = RankingsInfo(context.need(QueriesInfo).info.content, k)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         return {"queries": len(queries), "k": k if queries else 0}

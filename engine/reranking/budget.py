@@ -70,7 +70,11 @@ class BudgetedReranker:
         """
         self.reranker.load()
         if self.reranker.first_batch == 1:
-            self._score_batch(inf, "warm up", [WARM_UP])
+            self._score_batch(
+                inf,
+                "warm up",
+                [WARM_UP],
+            )
 
     def start_loading(self) -> Future[None]:
         """Return the call of `load` in a thread, started now if there is none or if it failed."""
@@ -96,7 +100,11 @@ class BudgetedReranker:
         problem = None
         while done < len(passages) and not stop():
             remaining = self.seconds - (self._clock() - start)
-            size = self._batch_size(query, passages[done:], remaining)
+            size = self._batch_size(
+                query,
+                passages[done:],
+                remaining,
+            )
             if not size:
                 break
             batch = passages[done : done + size]
@@ -110,9 +118,18 @@ class BudgetedReranker:
             # Assume a faster pace next time: the machine may only have been busy for a moment.
             self._pace /= 2
             problem = too_slow(self.reranker.name)
-        return Scored(np.concatenate(batches), self._clock() - start, problem)
+        return Scored(
+            np.concatenate(batches),
+            self._clock() - start,
+            problem,
+        )
 
-    def _score_batch(self, remaining: float, query: str, batch: Sequence[str]) -> Floats:
+    def _score_batch(
+        self,
+        remaining: float,
+        query: str,
+        batch: Sequence[str],
+    ) -> Floats:
         """Return the scores (b,) of a batch within the `remaining` seconds, and record its pace."""
         start = self._clock()
         try:
@@ -123,7 +140,12 @@ class BudgetedReranker:
             self._pace = max(pace, (pace + self._pace) / 2)
             self._longest = max(_length(query, passage) for passage in batch)
 
-    def _batch_size(self, query: str, passages: Sequence[str], remaining: float) -> int:
+    def _batch_size(
+        self,
+        query: str,
+        passages: Sequence[str],
+        remaining: float,
+    ) -> int:
         """Return how many of the next `passages` to score at once.
 
         `remaining`: seconds until the time limit. 0 if there is no time for a single passage.
@@ -165,7 +187,12 @@ def measure_speed(
         done += len(batch)
     rate = done / (clock() - start)
     fitting = min(MAX_PASSAGES, int(rate * seconds))
-    return RerankerSpeed(reranker.name, rate, fitting, fitting / rate)
+    return RerankerSpeed(
+        reranker.name,
+        rate,
+        fitting,
+        fitting / rate,
+    )
 
 
 def _length(query: str, passage: str) -> int:

@@ -40,9 +40,18 @@ class FolderReranker:
         """Load the model, with device and precision as for the encoder."""
         self.scores("a", ["b"])
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> Floats:
+    def scores(
+        self,
+        query: str,
+        passages: Sequence[str],
+        seconds: float = inf,
+    ) -> Floats:
         """Return the scores (n,) of passages for a query, see `Reranker`."""
-        job = self._thread.submit(self._compute, query, passages)
+        job = self._thread.submit(
+            self._compute,
+            query,
+            passages,
+        )
         try:
             scores = job.result(None if seconds == inf else seconds)
         except EngineError:

@@ -82,7 +82,13 @@ class CrossEncoder:
         longest = max(map(len, rows["input_ids"]))
         length = min(math.ceil(longest / LENGTH_GRID) * LENGTH_GRID, self.max_tokens)
         side = self._tokenizer.padding_side
-        inputs = pad_rows(rows, self._tokenizer, self._device, length, side=side)
+        inputs = pad_rows(
+            rows,
+            self._tokenizer,
+            self._device,
+            length,
+            side=side,
+        )
         with torch.inference_mode():
             logits = self._model(inputs).float()  # (b, labels)
             logit = logits[:, 0]

@@ -69,7 +69,11 @@ def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
         _check_config(path, read_object(path / "config.json"))
     digests = [f"{file.relative_to(path).as_posix()} {remembered_sha256(file)}" for file in files]
     fingerprint = hashlib.sha256("\n".join(digests).encode()).hexdigest()
-    return CrossEncoderFolder(path, fingerprint, caches / f"pair-scores-{fingerprint[:16]}")
+    return CrossEncoderFolder(
+        path,
+        fingerprint,
+        caches / f"pair-scores-{fingerprint[:16]}",
+    )
 
 
 def is_modular(path: Path) -> bool:

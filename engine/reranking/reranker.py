@@ -27,7 +27,12 @@ class Reranker(Protocol):
     def load(self) -> None:
         """Load the model. Raises what `scores` raises."""
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> Floats:
+    def scores(
+        self,
+        query: str,
+        passages: Sequence[str],
+        seconds: float = inf,
+    ) -> Floats:
         """Return scores (n,) of n passages: the higher, the better a passage answers the query.
 
         Waits no longer than `seconds`. Raises ModelError if the model cannot be loaded or a server

@@ -74,7 +74,12 @@ class ServerReranker:
     def load(self) -> None:
         """Do nothing: the server loads its model itself."""
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> Floats:
+    def scores(
+        self,
+        query: str,
+        passages: Sequence[str],
+        seconds: float = inf,
+    ) -> Floats:
         """Return the scores (n,) of passages for a query, see `Reranker`.
 
         The requests, of at most 32 passages, share the time.

@@ -31,7 +31,12 @@ MAX_ERROR_BYTES = 20_000
 """How much of an early failure's output is read, from its end."""
 
 
-def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False) -> RunRecord:
+def start(
+    project: ProjectFolder,
+    stages: Sequence[str],
+    *,
+    force: bool = False,
+) -> RunRecord:
     """Start a run of `stages` in its own session; return when its run.json exists.
 
     The run continues when this process, its terminal or its process group ends. Raises what keeps
@@ -40,7 +45,11 @@ def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False)
     """
     pipeline.order_stages(stages)
     former_folders = {record.folder for record in run_records(project)}
-    arguments = [str(project.path), ",".join(stages), "force" if force else ""]
+    arguments = [
+        str(project.path),
+        ",".join(stages),
+        "force" if force else "",
+    ]
     null = subprocess.DEVNULL
     with tempfile.TemporaryFile() as errors:
         child = spawn(
@@ -49,7 +58,11 @@ def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False)
         try:
             while True:
                 code = child.poll()
-                record = _find_new_run(project, child.pid, former_folders)
+                record = _find_new_run(
+                    project,
+                    child.pid,
+                    former_folders,
+                )
                 if record is not None:
                     return record
                 if code is not None:
@@ -60,7 +73,11 @@ def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False)
             raise
 
 
-def _find_new_run(project: ProjectFolder, pid: int, former_folders: set[Path]) -> RunRecord | None:
+def _find_new_run(
+    project: ProjectFolder,
+    pid: int,
+    former_folders: set[Path],
+) -> RunRecord | None:
     """Return the new run of that process, None before it has begun."""
     for record in run_records(project):
         if record.folder not in former_folders and record.pid == pid:
@@ -103,7 +120,12 @@ def main(arguments: list[str]) -> int:
     forced = names if force else ()
     try:
         project = ProjectFolder(Path(folder))
-        pipeline.run(project, stages=names, force=forced, should_stop=lambda: stopping)
+        pipeline.run(
+            project,
+            stages=names,
+            force=forced,
+            should_stop=lambda: stopping,
+        )
     except EngineError as error:
         print(json.dumps(to_short_dict(error)), file=sys.stderr)
         return error.exit_code

@@ -128,7 +128,11 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str]) -> Forecast | Non
     keys = rate_keys(snapshot, units)
     chunks = snapshot.store.count("chunks")
     rounded = {stage: round(value, 1) for stage, value in seconds.items()}
-    event = RunEstimated(chunks=chunks, seconds=rounded, unknown=unknown)
+    event = RunEstimated(
+        chunks=chunks,
+        seconds=rounded,
+        unknown=unknown,
+    )
     return Forecast(event, {stage: StageWork(keys[stage], units[stage]) for stage in units})
 
 
@@ -139,7 +143,11 @@ def estimate_seconds(
     rates = read_rates()
     settings = snapshot.settings
     source = encoder_source(settings.encoder)
-    keys = _name_rates(source, settings.encoder, (*units, "embed"))
+    keys = _name_rates(
+        source,
+        settings.encoder,
+        (*units, "embed"),
+    )
     is_bundled = source.name == DEFAULT_MODEL
     seconds = {}
     unknown = []
@@ -164,7 +172,11 @@ def rate_keys(snapshot: ProjectSnapshot, stages: Iterable[str]) -> dict[str, str
     Of a stage that encodes, the key also names the encoder, the device and the precision.
     """
     options = snapshot.settings.encoder
-    return _name_rates(encoder_source(options), options, stages)
+    return _name_rates(
+        encoder_source(options),
+        options,
+        stages,
+    )
 
 
 def _name_rates(
@@ -188,13 +200,21 @@ def read_rates() -> dict[str, float]:
     return {}
 
 
-def keep_rate(key: str, units: float, seconds: float) -> None:
+def keep_rate(
+    key: str,
+    units: float,
+    seconds: float,
+) -> None:
     """Keep the rate of a finished stage for later estimates, unless it did too few units."""
     if units < MIN_TO_LEARN:
         return
     with suppress(OSError):
         file = _rates_file()
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         write_text(file, json.dumps({**read_rates(), key: float(seconds / units)}, indent=1))
 
 
@@ -229,9 +249,19 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
         elif stage in ("generate", "rank"):
             count = queries
         elif stage == "train":
-            count = count_passes(config, chunks, queries, snapshot.settings.ranking.m)
+            count = count_passes(
+                config,
+                chunks,
+                queries,
+                snapshot.settings.ranking.m,
+            )
         elif stage == "evaluate":
-            count = _count_evaluation(snapshot, config, chunks, queries)
+            count = _count_evaluation(
+                snapshot,
+                config,
+                chunks,
+                queries,
+            )
         if stage in ENCODING and (stage != "train" or config.needs_vectors):
             count += uncached
             uncached = 0.0
@@ -239,7 +269,12 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
     return units
 
 
-def count_passes(config: TrainingConfig, chunks: int, queries: int, m: int) -> float:
+def count_passes(
+    config: TrainingConfig,
+    chunks: int,
+    queries: int,
+    m: int,
+) -> float:
     """Return how often a training passes a text through the encoder, forward or backward.
 
     0 with too few queries for a training. Held-out checks go forward only. `m`: chunks in a ranked
@@ -302,7 +337,11 @@ def _drop_done_steps(snapshot: ProjectSnapshot, config: TrainingConfig) -> Train
         steps_left = point.steps - point.step
         if point.pretraining:
             return replace(config, pretrain_steps=steps_left)
-        return replace(config, pretrain_steps=0, steps=steps_left)
+        return replace(
+            config,
+            pretrain_steps=0,
+            steps=steps_left,
+        )
     return config
 
 

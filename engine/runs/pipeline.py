@@ -102,19 +102,48 @@ def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
     Raises NotBuiltError if an input is missing.
     """
     definition = load_stage(stage)
-    wanted = stage_fingerprint(stage, definition.version, definition.inputs(snapshot))
+    wanted = stage_fingerprint(
+        stage,
+        definition.version,
+        definition.inputs(snapshot),
+    )
     current = snapshot.store.artifact(definition.artifact)
     if current is None:
-        return StageState(stage, "to do", "not run yet", fingerprint=wanted)
+        return StageState(
+            stage,
+            "to do",
+            "not run yet",
+            fingerprint=wanted,
+        )
     if current.folder and not (snapshot.project.path / current.folder).is_dir():
-        return StageState(stage, "stale", f"{current.folder} is missing", fingerprint=wanted)
+        return StageState(
+            stage,
+            "stale",
+            f"{current.folder} is missing",
+            fingerprint=wanted,
+        )
     if current.fingerprint == INCOMPLETE:
-        return StageState(stage, "stale", "it is not finished", fingerprint=wanted)
+        return StageState(
+            stage,
+            "stale",
+            "it is not finished",
+            fingerprint=wanted,
+        )
     if current.fingerprint != wanted:
         reason = definition.stale_note(snapshot) or "its settings or inputs changed"
-        return StageState(stage, "stale", reason, fingerprint=wanted)
+        return StageState(
+            stage,
+            "stale",
+            reason,
+            fingerprint=wanted,
+        )
     note = definition.status_note(snapshot) or UP_TO_DATE
-    return StageState(stage, "done", note, fingerprint=wanted)
+    return StageState(
+        stage,
+        "done",
+        note,
+        fingerprint=wanted,
+    )
 
 
 def verify_status(snapshot: ProjectSnapshot, status: StageState) -> StageState:
@@ -122,7 +151,12 @@ def verify_status(snapshot: ProjectSnapshot, status: StageState) -> StageState:
     try:
         load_stage(status.stage).verify(snapshot)
     except EngineError as error:
-        return replace(status, state="stale", reason=error.what.rstrip("."), code=error.code)
+        return replace(
+            status,
+            state="stale",
+            reason=error.what.rstrip("."),
+            code=error.code,
+        )
     return status
 
 
@@ -136,16 +170,30 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
         try:
             status = stage_status(snapshot, stage)
         except NotBuiltError as error:
-            status = StageState(stage, "to do", error.what.rstrip("."), error.code)
+            status = StageState(
+                stage,
+                "to do",
+                error.what.rstrip("."),
+                error.code,
+            )
         except EngineError as error:
             # Even if a model folder is gone, for example, the other stages are worth showing.
             has_artifact = snapshot.store.artifact(load_stage(stage).artifact) is not None
             state = "stale" if has_artifact else "to do"
-            status = StageState(stage, state, error.what.rstrip("."), error.code)
+            status = StageState(
+                stage,
+                state,
+                error.what.rstrip("."),
+                error.code,
+            )
         inputs = statuses[:1] if stage == "embed" else statuses  # embed: of ingest alone
         stale = [earlier.stage for earlier in inputs if earlier.state == "stale"]
         if status.state == "done" and stale:
-            status = replace(status, state="stale", reason=f"{stale[0]} is stale")
+            status = replace(
+                status,
+                state="stale",
+                reason=f"{stale[0]} is stale",
+            )
         statuses.append(status)
     return statuses
 
@@ -207,7 +255,11 @@ class Run:
                 state = "done"
             except CancelledError as stopped:
                 state = "cancelled"
-                stopped.to_do = how_to_resume(self.project, stages, forced)
+                stopped.to_do = how_to_resume(
+                    self.project,
+                    stages,
+                    forced,
+                )
                 stopped.command = resume_command(stages)
                 raise
             except KeyboardInterrupt:  # a second Ctrl-C
@@ -221,7 +273,11 @@ class Run:
                 error = to_short_dict(internal_fault(what, fault, command="run"))
                 raise
             finally:
-                self._end(state, time.monotonic() - started, error)
+                self._end(
+                    state,
+                    time.monotonic() - started,
+                    error,
+                )
 
     def _run_stages(self, stages: Sequence[str], forced: frozenset[str]) -> None:
         """Run the stages of keyword search, report an estimate, and run the others."""
@@ -282,7 +338,12 @@ class Run:
             data["error"] = error
         write_text(self.folder / "run.json", json.dumps(data))
 
-    def _end(self, state: str, seconds: float, error: dict[str, str]) -> None:
+    def _end(
+        self,
+        state: str,
+        seconds: float,
+        error: dict[str, str],
+    ) -> None:
         """Report and record the end of the run, and close the log."""
         self._log(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
         self._log.close()
@@ -320,7 +381,11 @@ class Run:
 
         if event.stage in self._work:
             work = self._work.pop(event.stage)
-            keep_rate(work.rate_key, work.units, event.seconds)
+            keep_rate(
+                work.rate_key,
+                work.units,
+                event.seconds,
+            )
 
     def _is_cancelled(self) -> bool:
         """Return whether the caller or `engine cancel` wants the run to stop."""
@@ -337,8 +402,16 @@ class Run:
         with closing(self.project.store()) as store:
             for position, stage in enumerate(stages):
                 try:
-                    snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
-                    check_inputs(snapshot, stage, stages[:position])
+                    snapshot = ProjectSnapshot(
+                        self.project,
+                        self.project.settings(),
+                        store,
+                    )
+                    check_inputs(
+                        snapshot,
+                        stage,
+                        stages[:position],
+                    )
                     load_stage(stage).preflight(snapshot)
                 except EngineError as error:
                     # A stage that is done does not need what is missing.
@@ -368,7 +441,11 @@ class Run:
         from engine.runs.estimate import Correction, estimate
 
         with closing(self.project.store()) as store, suppress(EngineError):
-            snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
+            snapshot = ProjectSnapshot(
+                self.project,
+                self.project.settings(),
+                store,
+            )
             due = find_due_stages(snapshot, stages, forced)
             if "train" in due and snapshot.settings.evaluation.gate == "strict":
                 has_queries = "generate" not in due
@@ -405,13 +482,21 @@ class Run:
             raise CancelledError("The run was cancelled.")
         store = self.project.store()
         try:
-            snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
+            snapshot = ProjectSnapshot(
+                self.project,
+                self.project.settings(),
+                store,
+            )
             status = stage_status(snapshot, stage)
             if status.state == "done":
                 status = verify_status(snapshot, status)
             may_be_outdated = status.state == "done" and self._is_single_stage
             if may_be_outdated and load_stage(stage).is_outdated(snapshot):
-                status = replace(status, state="stale", reason="the defaults have changed since")
+                status = replace(
+                    status,
+                    state="stale",
+                    reason="the defaults have changed since",
+                )
         except EngineError as error:
             self._report_failure(stage, error)
             raise
@@ -423,14 +508,28 @@ class Run:
         reasons = {"to do": "", "done": "looks for changes"}
         reason = "forced" if forced else reasons.get(status.state, status.reason)
         self._emit(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
-        self.run_child(stage, status.fingerprint, forced)
+        self.run_child(
+            stage,
+            status.fingerprint,
+            forced,
+        )
 
-    def run_child(self, stage: str, wanted: str, forced: bool) -> None:
+    def run_child(
+        self,
+        stage: str,
+        wanted: str,
+        forced: bool,
+    ) -> None:
         """Run a stage in a child process. `wanted`: the fingerprint of its artifact.
 
         Raises the error that ended it.
         """
-        arguments = [str(self.project.path), stage, wanted, self.id]
+        arguments = [
+            str(self.project.path),
+            stage,
+            wanted,
+            self.id,
+        ]
         if forced:
             arguments.append("force")
         pipe = subprocess.PIPE
@@ -450,7 +549,11 @@ class Run:
         if was_cancelled and child.returncode == -signal.SIGTERM:
             # The child was not yet ready to stop by itself.
             raise CancelledError("The run was cancelled.")
-        self._raise_child_error(stage, child.returncode, answer)
+        self._raise_child_error(
+            stage,
+            child.returncode,
+            answer,
+        )
 
     def _wait_for_child(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
         """Pass on events until the child ends.
@@ -473,7 +576,12 @@ class Run:
         self.relay()
         return was_cancelled, answer
 
-    def _raise_child_error(self, stage: str, code: int, answer: str) -> None:
+    def _raise_child_error(
+        self,
+        stage: str,
+        code: int,
+        answer: str,
+    ) -> None:
         """Raise the error that ended a child, if any."""
         if code == 0:
             return
@@ -484,7 +592,11 @@ class Run:
         if cluster_address() and code == 1:
             error = lost(describe_exit_code(code))
         else:
-            error = crash_error(stage, code, self.folder)
+            error = crash_error(
+                stage,
+                code,
+                self.folder,
+            )
         self._report_failure(stage, error)
         raise error
 
@@ -501,7 +613,11 @@ class Run:
             try_remove_tree(folder)
 
 
-def check_inputs(snapshot: ProjectSnapshot, stage: str, earlier: Sequence[str]) -> None:
+def check_inputs(
+    snapshot: ProjectSnapshot,
+    stage: str,
+    earlier: Sequence[str],
+) -> None:
     """Raise NotBuiltError if a stage needs an artifact that no `earlier` stage of the run makes."""
     try:
         load_stage(stage).inputs(snapshot)
@@ -571,7 +687,12 @@ def order_stages(stages: Iterable[str]) -> tuple[str, ...]:
     names = tuple(stages)
     for name in names:
         if name not in ROOMS:
-            raise unknown_name("stage", name, ORDER, code="stage-unknown")
+            raise unknown_name(
+                "stage",
+                name,
+                ORDER,
+                code="stage-unknown",
+            )
     return tuple(stage for stage in ORDER if stage in names)
 
 

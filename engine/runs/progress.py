@@ -95,7 +95,11 @@ def find_resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
     from engine.training.recipe import resolve_config
     from engine.training.stage import TrainStage
 
-    fingerprint = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
+    fingerprint = stage_fingerprint(
+        "train",
+        TrainStage.version,
+        TrainStage().inputs(snapshot),
+    )
     # A training that is done has removed this folder.
     folder = snapshot.project.path / "checkpoints" / fingerprint
     config = resolve_config(snapshot)
@@ -105,4 +109,8 @@ def find_resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
     step = newest_step(folder / PRETRAINING)
     if step is None:
         return None
-    return ResumePoint(step, config.pretrain_steps, pretraining=True)
+    return ResumePoint(
+        step,
+        config.pretrain_steps,
+        pretraining=True,
+    )

@@ -48,15 +48,31 @@ def main(arguments: list[str]) -> int:
     real_output = _redirect_output(project.path / "runs" / run / f"{stage}.log")
     _log_faults_without_messages()
     stopping = threading.Event()
-    obey_parent(take_input(buffered=False), stopping, ORPHAN_SECONDS)
+    obey_parent(
+        take_input(buffered=False),
+        stopping,
+        ORPHAN_SECONDS,
+    )
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = EventLog(project.path / "runs" / run / "events.jsonl")
     try:
         with project.locked("stage", wait=LOCK_WAIT_SECONDS):
-            execute_stage(project, stage, wanted, run, log, stopping, forced=bool(more))
+            execute_stage(
+                project,
+                stage,
+                wanted,
+                run,
+                log,
+                stopping,
+                forced=bool(more),
+            )
         return 0
     except BaseException as caught:
-        error = explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
+        error = explain(
+            caught,
+            stage,
+            project.path / "runs" / run / f"{stage}.log",
+        )
         if not isinstance(error, CancelledError):
             log(StageFailed(stage=stage, error=to_short_dict(error)))
         line = json.dumps(to_short_dict(error), ensure_ascii=False) + "\n"
@@ -79,7 +95,12 @@ def execute_stage(
     `wanted`: the fingerprint of its artifact. `run`: the run's id.
     """
     started = time.monotonic()
-    gate = Gate(project.path / "runs" / run, stage, log, stopping.is_set)
+    gate = Gate(
+        project.path / "runs" / run,
+        stage,
+        log,
+        stopping.is_set,
+    )
     with closing(project.store()) as store:
         context = StageContext(
             project,
@@ -135,14 +156,22 @@ def _log_fault(caught: BaseException | None) -> None:
         sys.stderr.flush()
 
 
-def explain(caught: BaseException, stage: str, log: Path) -> EngineError:
+def explain(
+    caught: BaseException,
+    stage: str,
+    log: Path,
+) -> EngineError:
     """Return the error that ended a stage as an EngineError that names the stage."""
     error = _convert(caught, stage, log)
     error.stage = error.stage or stage
     return error
 
 
-def _convert(caught: BaseException, stage: str, log: Path) -> EngineError:
+def _convert(
+    caught: BaseException,
+    stage: str,
+    log: Path,
+) -> EngineError:
     """Return an exception as an EngineError; any other exception is also logged."""
     if isinstance(caught, EngineError):
         return caught
@@ -175,7 +204,12 @@ def _convert(caught: BaseException, stage: str, log: Path) -> EngineError:
             command="run",
         )
     what = f"{STAGE_WORDS[stage]} had an internal fault"
-    return internal_fault(what, caught, record=str(log), command="run")
+    return internal_fault(
+        what,
+        caught,
+        record=str(log),
+        command="run",
+    )
 
 
 if __name__ == "__main__":

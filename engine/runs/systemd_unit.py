@@ -49,7 +49,11 @@ def quote_word(word: str, *, variables: bool = True) -> str:
 
     `variables`: systemd expands variables in this word, so $ is escaped.
     """
-    escapes = {'"': '\\"', "\\": "\\\\", "%": "%%"}
+    escapes = {
+        '"': '\\"',
+        "\\": "\\\\",
+        "%": "%%",
+    }
     if variables:
         escapes["$"] = "$$"
     text = ""

@@ -26,7 +26,11 @@ def find_teacher(snapshot: ProjectSnapshot) -> str:
     if chosen_name:
         return chosen_name
     characters = snapshot.store.characters_by_language(UNKNOWN)
-    language = max(characters, key=lambda code: characters[code], default="")
+    language = max(
+        characters,
+        key=lambda code: characters[code],
+        default="",
+    )
     for model in list_installed():
         if model.kind != "reranker":
             continue
@@ -49,7 +53,11 @@ def count_passages(snapshot: ProjectSnapshot, name: str) -> int:
     counts = snapshot.store.counts()
     expected = min(settings.queries.max_queries, settings.queries.per_chunk * counts["chunks"])
     queries = counts["queries"] or expected
-    config = set_steps(config_of(settings), settings, queries)
+    config = set_steps(
+        config_of(settings),
+        settings,
+        queries,
+    )
     if not config.uses_candidates:
         return 0
     return min(queries, config.steps * config.queries_per_step) * config.list_width
@@ -70,7 +78,11 @@ def estimate_teacher(snapshot: ProjectSnapshot) -> TeacherCost | None:
     return TeacherCost(name, passages, rate, chosen)
 
 
-def _measure(_should_stop: Any, folder: str, name: str) -> float:
+def _measure(
+    _should_stop: Any,
+    folder: str,
+    name: str,
+) -> float:
     """Return how many passages of the project a cross-encoder scores a second."""
     from engine.reranking.budget import MAX_PASSAGES, measure_speed
     from engine.reranking.chosen import FolderReranker
@@ -82,7 +94,11 @@ def _measure(_should_stop: Any, folder: str, name: str) -> float:
     reranker.load()
     with closing(project.store()) as store:
         passages = store.sample_chunk_texts(MAX_PASSAGES)
-    speed = measure_speed(reranker, passages, settings.search.rerank_seconds)
+    speed = measure_speed(
+        reranker,
+        passages,
+        settings.search.rerank_seconds,
+    )
     return speed.passages_per_second
 
 

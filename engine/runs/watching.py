@@ -72,10 +72,20 @@ def watch(
     with project.locked("watch"):
         watcher.start()
         report(f"Watching {', '.join(map(str, sources))}.")
-        updater = ProjectUpdater(project, report, on_event, stop, dirty)
+        updater = ProjectUpdater(
+            project,
+            report,
+            on_event,
+            stop,
+            dirty,
+        )
         while not stop.is_set():
             updater.take_changes()
-            _wait(dirty, stop, updater.update() or UPDATE_SECONDS)
+            _wait(
+                dirty,
+                stop,
+                updater.update() or UPDATE_SECONDS,
+            )
         watcher.join()
 
 
@@ -94,7 +104,11 @@ class Changes(threading.Event):
         super().set()
 
 
-def _wait(dirty: threading.Event, stop: threading.Event, seconds: float) -> None:
+def _wait(
+    dirty: threading.Event,
+    stop: threading.Event,
+    seconds: float,
+) -> None:
     """Wait until something changes, the time is over or the watch should end."""
     end = time.monotonic() + seconds
     while not stop.is_set() and time.monotonic() < end and not dirty.wait(0.2):
@@ -215,7 +229,11 @@ class ProjectUpdater:
         except (errors.NoDocumentsError, errors.SettingsError) as error:
             self._report_problem(error.what, error.why)
         except errors.EngineError as error:
-            self._report_problem(error.what, error.why, error.to_do)
+            self._report_problem(
+                error.what,
+                error.why,
+                error.to_do,
+            )
             return BUSY_SECONDS
         return 0.0
 
@@ -259,7 +277,12 @@ class ProjectUpdater:
             if self._warnings.is_news(event) and self.on_event is not None:
                 self.on_event(event)
 
-        run(self.project, stages=stages, on_event=note, should_stop=should_stop)
+        run(
+            self.project,
+            stages=stages,
+            on_event=note,
+            should_stop=should_stop,
+        )
         return done
 
     def report_changed_share(self) -> None:
@@ -278,7 +301,11 @@ class ProjectUpdater:
 
 def _describe_changes(ingest: dict[str, Any]) -> str:
     """Return "3 read, 1 removed" from the summary of `ingest`, empty without changes."""
-    verbs = {"files_read": "read", "files_renamed": "renamed", "files_removed": "removed"}
+    verbs = {
+        "files_read": "read",
+        "files_renamed": "renamed",
+        "files_removed": "removed",
+    }
     return ", ".join(f"{ingest[key]} {verb}" for key, verb in verbs.items() if ingest.get(key))
 
 

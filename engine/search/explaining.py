@@ -95,7 +95,12 @@ def find_trained_encoder(
         return None
 
     def load() -> Encoder:
-        return load_for_search(project, source, settings.max_tokens, adapter)
+        return load_for_search(
+            project,
+            source,
+            settings.max_tokens,
+            adapter,
+        )
 
     encoder = cached.get((artifact.fingerprint, fingerprint), load)
     if not encoder.similarity.index_form.of_cosines:
@@ -115,7 +120,12 @@ class UnusedRanker:
         self._chunks = CachedValue[CachedChunks]()
         self._cosines = CachedValue["Floats"]()
 
-    def chunks(self, encoder: UnusedEncoder, hashes: Array, state: object) -> CachedChunks:
+    def chunks(
+        self,
+        encoder: UnusedEncoder,
+        hashes: Array,
+        state: object,
+    ) -> CachedChunks:
         """Find the cached vectors of n chunks, given by the hashes of their texts (n,).
 
         `state`: any value that changes with the chunks, which are then looked up again. The cache
@@ -125,7 +135,11 @@ class UnusedRanker:
 
         folder = self._folder / encoder.fingerprint
         width = encoder.width
-        files = (folder, width, _list_shards(folder))
+        files = (
+            folder,
+            width,
+            _list_shards(folder),
+        )
         cache = self._cache.get(files, lambda: VectorCache(folder, width, reading=True))
         key = (files, state)
 
@@ -135,7 +149,12 @@ class UnusedRanker:
 
         return self._chunks.get(key, find)
 
-    def cosines(self, query: str, encoder: UnusedEncoder, chunks: CachedChunks) -> Floats:
+    def cosines(
+        self,
+        query: str,
+        encoder: UnusedEncoder,
+        chunks: CachedChunks,
+    ) -> Floats:
         """Return the cosines (n,) of a query with the chunks."""
         from engine.vectors.exact import cosines
 
@@ -202,7 +221,12 @@ class Explainer:
             lambda: UnusedRanker(cache)
         )
 
-    def explain(self, query: str, chunk_ids: Sequence[int], mode: SearchMode) -> Explained:
+    def explain(
+        self,
+        query: str,
+        chunk_ids: Sequence[int],
+        mode: SearchMode,
+    ) -> Explained:
         """Compare the ranks of chunks by both encoders, see `Searcher.explain`."""
         artifact, index, vector = self._loaded.query_vector(query, mode)
         rows = self._read_rows(artifact, index)
@@ -212,15 +236,29 @@ class Explainer:
             by_row = index.similarities(rows.rows, vector)
             return by_row[chunks.places]
 
-        key = (query, self._loaded.state, artifact.folder)
+        key = (
+            query,
+            self._loaded.state,
+            artifact.folder,
+        )
         similarities = self._similarities.get(key, compare)
-        in_use = _place(chunks.ids, similarities, chunk_ids)
+        in_use = _place(
+            chunks.ids,
+            similarities,
+            chunk_ids,
+        )
         name = encoder_name(artifact.info)
         note = ""
         if name == "base":
             base = in_use
         else:
-            base, note = self._place_by_base(query, chunk_ids, artifact, index, chunks)
+            base, note = self._place_by_base(
+                query,
+                chunk_ids,
+                artifact,
+                index,
+                chunks,
+            )
         comparisons = {}
         for chunk_id in chunk_ids:
             base_placement = base.get(chunk_id, Placement())
@@ -242,7 +280,11 @@ class Explainer:
         """
         encoder = self._base_encoder(artifact, index)
         ranker = self._unused_rankers["base"]
-        cached = ranker.chunks(encoder, chunks.hashes, chunks.key)
+        cached = ranker.chunks(
+            encoder,
+            chunks.hashes,
+            chunks.key,
+        )
         if cached.missing:
             missing = f"{cached.missing:,} of {len(chunks.ids):,} chunks"
             command = f"engine evaluate {self._loaded.project.argument} --force"
@@ -252,14 +294,23 @@ class Explainer:
             )
             return {}, note
         cosines = ranker.cosines(query, encoder, cached)
-        placements = _place(chunks.ids, cosines, chunk_ids)
+        placements = _place(
+            chunks.ids,
+            cosines,
+            chunk_ids,
+        )
         if not index.form.of_cosines:
             # The index in use scores by a distance, which cannot be compared with a cosine.
             for chunk_id, placement in placements.items():
                 placements[chunk_id] = Placement(placement.rank)
         return placements, ""
 
-    def unused_rankings(self, query: str, top: int, allowed: Ids | None) -> list[Ranking]:
+    def unused_rankings(
+        self,
+        query: str,
+        top: int,
+        allowed: Ids | None,
+    ) -> list[Ranking]:
         """Return the ids and cosines of the `top` chunks by each encoder that is not in use.
 
         These are the base encoder and the adapted one, if their vectors of all chunks are cached.
@@ -272,7 +323,11 @@ class Explainer:
         rankings = []
         for name, encoder in encoders.items():
             ranker = self._unused_rankers[name]
-            cached = ranker.chunks(encoder, chunks.hashes, chunks.key)
+            cached = ranker.chunks(
+                encoder,
+                chunks.hashes,
+                chunks.key,
+            )
             if not cached.missing:
                 cosines = ranker.cosines(query, encoder, cached)
                 rankings.append(_rank(chunks.ids, cosines, top, allowed))
@@ -312,7 +367,12 @@ class Explainer:
             is_indexed = np.isin(all_ids, keys)
             ids = all_ids[is_indexed]
             places = np.searchsorted(keys, ids)
-            return RankedChunks(key, ids, places, hashes[is_indexed])
+            return RankedChunks(
+                key,
+                ids,
+                places,
+                hashes[is_indexed],
+            )
 
         return self._chunks.get(key, read)
 
@@ -320,7 +380,11 @@ class Explainer:
         """Return the base encoder of an index: the same model without the adapter."""
         fingerprint = self.base_fingerprint(artifact)
         width = index.width - artifact.info.small_dimension
-        return UnusedEncoder(fingerprint, width, lambda: self._loaded.base_encoder(artifact))
+        return UnusedEncoder(
+            fingerprint,
+            width,
+            lambda: self._loaded.base_encoder(artifact),
+        )
 
     def base_fingerprint(self, artifact: Artifact[VectorsInfo]) -> str:
         """Return the fingerprint of the base encoder's chunk vectors in the cache."""
@@ -363,7 +427,11 @@ def _rank(
     return ids[best], cosines[best]
 
 
-def _place(ids: Ids, scores: Floats, chunk_ids: Sequence[int]) -> Placements:
+def _place(
+    ids: Ids,
+    scores: Floats,
+    chunk_ids: Sequence[int],
+) -> Placements:
     """Return the rank and score of each chunk in `chunk_ids` that is among the ranked chunks.
 
     `ids` (n,): all ranked chunks, ascending. `scores` (n,): their similarities with the query.
@@ -375,5 +443,9 @@ def _place(ids: Ids, scores: Floats, chunk_ids: Sequence[int]) -> Placements:
     placed = np.intersect1d(ids, np.array(chunk_ids, np.int64))
     positions = np.searchsorted(ids, placed)
     placed_ranks = ranks(ids, scores, positions).tolist()
-    placements = map(Placement, placed_ranks, scores[positions].tolist())
+    placements = map(
+        Placement,
+        placed_ranks,
+        scores[positions].tolist(),
+    )
     return dict(zip(placed.tolist(), placements, strict=True))

@@ -150,9 +150,18 @@ def unknown_format(wanted: Iterable[str], documents: Iterable[Document]) -> Usag
     name = formats[0]
     available = ", ".join(sorted({document.format for document in documents}))
     why = f"The documents have these: {available}." if available else ""
-    near = nearest(name, (ending[1:] for ending in FORMATS_BY_ENDING), cutoff=0.6)
+    near = nearest(
+        name,
+        (ending[1:] for ending in FORMATS_BY_ENDING),
+        cutoff=0.6,
+    )
     to_do = f"Did you mean '{near}'?" if near else "Use the ending of the files' names."
-    return UsageError(f"There is no file type '{name}'.", why, to_do, code="type-unknown")
+    return UsageError(
+        f"There is no file type '{name}'.",
+        why,
+        to_do,
+        code="type-unknown",
+    )
 
 
 def resolve_language(text: str) -> str:
@@ -248,7 +257,11 @@ def _has_tag(document: Document, wanted: str) -> bool:
 
 def date_of(document: Document) -> float:
     """Return the date that a document gives itself, else that of its file."""
-    return document_date(document.changed, document.created, document.modified)
+    return document_date(
+        document.changed,
+        document.created,
+        document.modified,
+    )
 
 
 def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:

@@ -71,7 +71,11 @@ def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
     if settings.fusion == "rrf":
         parts = rrf_parts([semantic, bm25], settings.rrf_k)
     else:
-        parts = convex_parts(semantic, bm25, settings.weight)
+        parts = convex_parts(
+            semantic,
+            bm25,
+            settings.weight,
+        )
     by_ranker = {}
     for ranker, (ids, gains) in zip(("semantic", "bm25"), parts, strict=True):
         by_ranker[ranker] = dict(_pair_with_scores(ids[0], gains[0]))

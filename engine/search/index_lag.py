@@ -64,7 +64,11 @@ class LagMonitor:
             return None
         if artifact.fingerprint == INCOMPLETE:
             return self._describe_unfinished(missing, mode)
-        return self._describe_outdated(ranker, artifact.info.stage, missing)
+        return self._describe_outdated(
+            ranker,
+            artifact.info.stage,
+            missing,
+        )
 
     def _find_artifact(self, ranker: str, mode: SearchMode) -> Artifact[ArtifactInfo] | None:
         """Return the index that a ranker searches in a mode, as an artifact."""
@@ -90,7 +94,11 @@ class LagMonitor:
             missing = self._compare_chunks(artifact, mode)
             end = time.monotonic()
             wait = WAIT_PER_COUNT * (end - start)
-            last = _MissingCount(state, missing, end + wait)
+            last = _MissingCount(
+                state,
+                missing,
+                end + wait,
+            )
             self._counts[key] = last
         return last.missing
 
@@ -119,7 +127,12 @@ class LagMonitor:
             return IndexLag(text)
         return IndexLag(f"{text} 'engine run {project.argument}' continues it.", "embed")
 
-    def _describe_outdated(self, ranker: str, stage: str, missing: int) -> IndexLag:
+    def _describe_outdated(
+        self,
+        ranker: str,
+        stage: str,
+        missing: int,
+    ) -> IndexLag:
         """Describe an index that was built before the latest documents were read."""
         project = self._loaded.project
         if ranker == "bm25":

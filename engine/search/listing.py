@@ -98,7 +98,11 @@ class Listing:
         else:
             groups = ChunkGroups(fused.order)
         hits = []
-        present = self._find_present(groups.order, top, presence)
+        present = self._find_present(
+            groups.order,
+            top,
+            presence,
+        )
         for rank, passage in enumerate(present, 1):
             chunk = passage.chunk
             ranked = {}
@@ -106,7 +110,11 @@ class Listing:
                 place = ranker_places.find(chunk)
                 if place:
                     ranked[ranker] = place
-            hit = self._build_hit(query, passage, with_stop_words=with_stop_words)
+            hit = self._build_hit(
+                query,
+                passage,
+                with_stop_words=with_stop_words,
+            )
             hits.append(
                 replace(
                     hit,
@@ -134,7 +142,13 @@ class Listing:
 
         return replace(fused, order=sorted(fused.order, key=find_day, reverse=True))
 
-    def _build_hit(self, query: str, passage: PresentPassage, *, with_stop_words: bool) -> Hit:
+    def _build_hit(
+        self,
+        query: str,
+        passage: PresentPassage,
+        *,
+        with_stop_words: bool,
+    ) -> Hit:
         """Return a passage as a hit that has no rank yet."""
         from engine.lexical.matches import matched_spans
 
@@ -144,7 +158,11 @@ class Listing:
             language = "none"
         else:
             language = self._loaded.language(document)
-        matches = matched_spans(query, chunk.text, language)
+        matches = matched_spans(
+            query,
+            chunk.text,
+            language,
+        )
         text, marks = snippet(chunk.text, matches)
         page = chunk.page
         place = f"page {page}" if page else ""
@@ -256,7 +274,12 @@ class Listing:
                 if original is not None:
                     original.documents.add(document.id)
                 elif not is_full:
-                    passage = PresentPassage(chunk, document, score, {document.id})
+                    passage = PresentPassage(
+                        chunk,
+                        document,
+                        score,
+                        {document.id},
+                    )
                     passages.append(passage)
                     present.append(passage)
         return present
@@ -301,5 +324,9 @@ def describe_dates(hits: Sequence[Hit]) -> str:
 
 def sort_newest_first(hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """Sort hits by day, the newest first and those of one day by score, and renumber them."""
-    by_day = sorted(hits, key=lambda hit: day(hit.date), reverse=True)
+    by_day = sorted(
+        hits,
+        key=lambda hit: day(hit.date),
+        reverse=True,
+    )
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(by_day, 1))

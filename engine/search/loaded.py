@@ -100,7 +100,11 @@ class LoadedProject:
             status = (self.project.path / "project.toml").stat()
         except OSError:  # reading the file reports it
             return self.project.settings()
-        key = (status.st_mtime_ns, status.st_size, status.st_ino)
+        key = (
+            status.st_mtime_ns,
+            status.st_size,
+            status.st_ino,
+        )
         return self._settings.get(key, self.project.settings)
 
     def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
@@ -202,7 +206,11 @@ class LoadedProject:
         """
         while True:
             artifact, index = self.vector_index(mode)
-            encode = partial(self._encode, query, artifact)
+            encode = partial(
+                self._encode,
+                query,
+                artifact,
+            )
             try:
                 vector = self._vectors[mode].get((query, artifact.folder), encode)
                 return artifact, index, vector
@@ -227,10 +235,24 @@ class LoadedProject:
 
         info = artifact.info
         folder = self.project.path / artifact.folder
-        graph = partial(QueryGraph.open, folder, info.encoder)
+        graph = partial(
+            QueryGraph.open,
+            folder,
+            info.encoder,
+        )
         role = f"{info.kind} in use"
-        encoder = self._load_encoder(role, info, info.adapter, info.interpolation_weight, graph)
-        self._check_unchanged(encoder, info.encoder, info)
+        encoder = self._load_encoder(
+            role,
+            info,
+            info.adapter,
+            info.interpolation_weight,
+            graph,
+        )
+        self._check_unchanged(
+            encoder,
+            info.encoder,
+            info,
+        )
         return encoder
 
     def chunk_encoder(self, artifact: Artifact[VectorsInfo]) -> Encoder:
@@ -240,11 +262,25 @@ class LoadedProject:
             weight = info.interpolation_weight
         else:
             weight = 1.0
-        encoder = self._load_encoder("chunks", info, info.chunk_adapter, weight)
-        self._check_unchanged(encoder, info.chunk_encoder, info)
+        encoder = self._load_encoder(
+            "chunks",
+            info,
+            info.chunk_adapter,
+            weight,
+        )
+        self._check_unchanged(
+            encoder,
+            info.chunk_encoder,
+            info,
+        )
         return cast("Encoder", encoder)
 
-    def _check_unchanged(self, encoder: QueryEncoder, expected: str, info: VectorsInfo) -> None:
+    def _check_unchanged(
+        self,
+        encoder: QueryEncoder,
+        expected: str,
+        info: VectorsInfo,
+    ) -> None:
         """Raise NotBuiltError if the files of an index's encoder have changed."""
         if encoder.fingerprint != expected:
             raise NotBuiltError(
@@ -257,7 +293,12 @@ class LoadedProject:
 
     def base_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
         """Return an index's model without an adapter."""
-        return self._load_encoder("base", artifact.info, None, 1.0)
+        return self._load_encoder(
+            "base",
+            artifact.info,
+            None,
+            1.0,
+        )
 
     def _load_encoder(
         self,
@@ -282,9 +323,21 @@ class LoadedProject:
                 return stored
             folder = self.project.path / adapter if adapter else None
             source = source_of(info, self.settings())
-            return load_for_search(self.project, source, info.max_tokens, folder, weight)
+            return load_for_search(
+                self.project,
+                source,
+                info.max_tokens,
+                folder,
+                weight,
+            )
 
-        key = (info.encoder, info.model, adapter, weight, info.max_tokens)
+        key = (
+            info.encoder,
+            info.model,
+            adapter,
+            weight,
+            info.max_tokens,
+        )
         return self._encoders[role].get(key, load)
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
@@ -358,7 +411,11 @@ class LoadedProject:
         """
         while True:
             artifact = self._require(kind)
-            open_folder = partial(self._open, artifact, load)
+            open_folder = partial(
+                self._open,
+                artifact,
+                load,
+            )
             key = (self.repairs, artifact.folder)
             try:
                 return artifact, self._indexes[kind].get(key, open_folder)

@@ -49,7 +49,11 @@ def _read_document(searcher: ThreadSearcher, request: ReadDocument) -> DocumentT
 
 
 def _explain(searcher: ThreadSearcher, request: Explain) -> Explained:
-    return searcher.ready().explain(request.query, request.chunk_ids, request.mode)
+    return searcher.ready().explain(
+        request.query,
+        request.chunk_ids,
+        request.mode,
+    )
 
 
 def _measure_reranker(searcher: ThreadSearcher, _request: MeasureReranker) -> RerankerSpeed:
@@ -76,7 +80,11 @@ def read_request(method: str, params: dict[str, Any]) -> Request[Any]:
 
     Raises TypeError, ValueError or EngineError for invalid params.
     """
-    return from_json(METHODS[method], params, strict=True)
+    return from_json(
+        METHODS[method],
+        params,
+        strict=True,
+    )
 
 
 def answer(searcher: ThreadSearcher, request: Request[Any]) -> Any:

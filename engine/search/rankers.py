@@ -82,10 +82,21 @@ class Rankers:
         rankings = Rankings()
 
         def rank_by_keywords() -> Ranking:
-            return self._rank_by_keywords(query.keywords, depth, allowed, rankings, all_matching)
+            return self._rank_by_keywords(
+                query.keywords,
+                depth,
+                allowed,
+                rankings,
+                all_matching,
+            )
 
         def rank_by_meaning() -> Ranking:
-            return self._rank_by_meaning(query.meaning, encoder_mode(mode), depth, allowed)
+            return self._rank_by_meaning(
+                query.meaning,
+                encoder_mode(mode),
+                depth,
+                allowed,
+            )
 
         rankers: dict[str, Callable[[], Ranking]] = {
             "bm25": rank_by_keywords,
@@ -127,7 +138,13 @@ class Rankers:
         index = self.loaded.lexical_index()
         count = index.count if all_matching else depth
         ranking: Ranking = index.search(query, count, allowed)
-        stop_words = find_stop_words(self.loaded, index, query, ranking, allowed)
+        stop_words = find_stop_words(
+            self.loaded,
+            index,
+            query,
+            ranking,
+            allowed,
+        )
         if stop_words:
             ranking = stop_words.ranking
             rankings.add_note(stop_words.note)
@@ -167,18 +184,38 @@ class Rankers:
         semantic_ids, _ = both["semantic"]
         try:
             _, index, vector = self.loaded.query_vector(query.meaning, "hybrid")
-            embedded_ids, similarities = index.search_among(vector, bm25_ids, len(bm25_ids))
+            embedded_ids, similarities = index.search_among(
+                vector,
+                bm25_ids,
+                len(bm25_ids),
+            )
             scores = rankings.index.scores(query.keywords, semantic_ids)
         except EngineError:  # a run has just replaced an index: the rankings stay as they are
             return both
-        by_keywords: Ranking = cross_score(both["bm25"], semantic_ids, scores)
-        by_meaning: Ranking = cross_score(both["semantic"], embedded_ids, similarities)
+        by_keywords: Ranking = cross_score(
+            both["bm25"],
+            semantic_ids,
+            scores,
+        )
+        by_meaning: Ranking = cross_score(
+            both["semantic"],
+            embedded_ids,
+            similarities,
+        )
         lacks_vector = ~np.isin(bm25_ids, embedded_ids)
         if lacks_vector.any() and len(by_meaning[0]):
             # Map the range of BM25 scores to that of similarities.
             known_scores = bm25_scores[lacks_vector]
-            estimated = np.interp(known_scores, _find_bounds(by_keywords), _find_bounds(by_meaning))
-            by_meaning = cross_score(by_meaning, bm25_ids[lacks_vector], estimated)
+            estimated = np.interp(
+                known_scores,
+                _find_bounds(by_keywords),
+                _find_bounds(by_meaning),
+            )
+            by_meaning = cross_score(
+                by_meaning,
+                bm25_ids[lacks_vector],
+                estimated,
+            )
         return {"bm25": by_keywords, "semantic": by_meaning}
 
 
@@ -193,7 +230,12 @@ def _find_bounds(ranking: Ranking) -> tuple[float, float]:
     return float(scores.min()), float(scores.max())
 
 
-def put_codes_first(fused: Fused, text: str, rankings: Rankings, allowed: Ids | None) -> Fused:
+def put_codes_first(
+    fused: Fused,
+    text: str,
+    rankings: Rankings,
+    allowed: Ids | None,
+) -> Fused:
     """Put chunks first that contain a whole code of the query `text`, such as PHX-121.
 
     Chunks with more of the query's codes come before those with fewer. A code in more than a tenth

@@ -131,8 +131,16 @@ class Reranking:
         # Time may have ended before the last passages.
         scores = dict(zip(present, values, strict=False))
         order = sorted(fused.order, key=lambda item: -scores.get(item[0], -math.inf))
-        reranked = Reranked(len(scores), result.seconds, result.problem)
-        return RerankedOrder(replace(fused, order=order), scores, reranked)
+        reranked = Reranked(
+            len(scores),
+            result.seconds,
+            result.problem,
+        )
+        return RerankedOrder(
+            replace(fused, order=order),
+            scores,
+            reranked,
+        )
 
     def scores(
         self, query: str, passages: Sequence[str], progress: Callable[[int], None]
@@ -165,7 +173,11 @@ class Reranking:
         reranker = self._open_reranker()
         self._wait_until_loaded(reranker, lambda: False)
         passages = self._loaded.store.sample_chunk_texts(MAX_PASSAGES)
-        return measure_speed(reranker.reranker, passages, reranker.seconds)
+        return measure_speed(
+            reranker.reranker,
+            passages,
+            reranker.seconds,
+        )
 
     def _open_reranker(self) -> BudgetedReranker:
         """Return the reranker that project.toml names now. Raises ModelError, SettingsError."""

@@ -49,7 +49,11 @@ def _on_current_database(
         with run_hints(self.project):
             self._loaded.follow_repair()
             try:
-                result = method(self, *arguments, **named)
+                result = method(
+                    self,
+                    *arguments,
+                    **named,
+                )
             except EngineError:
                 if not self._loaded.store.is_stale:
                     raise
@@ -57,7 +61,11 @@ def _on_current_database(
                 if not self._loaded.store.is_stale:
                     return result
             self._loaded.follow_repair()
-            return method(self, *arguments, **named)
+            return method(
+                self,
+                *arguments,
+                **named,
+            )
 
     return call
 
@@ -98,7 +106,13 @@ class Searcher:
         search_filter = read_filter(request)
         problem = self._find_problem(parsed)
         if problem:
-            return Found(parsed.typed, mode, (), (problem.what,), problem=problem)
+            return Found(
+                parsed.typed,
+                mode,
+                (),
+                (problem.what,),
+                problem=problem,
+            )
 
         # Find the chunks that may be hits, and the texts that rankers search for.
         parsed = self._typed.restrict(parsed, search_filter)
@@ -110,17 +124,40 @@ class Searcher:
         depth = max(MIN_DEPTH, 5 * top)
         if sorts_all and allowed is not None:
             depth = max(depth, len(allowed))
-        rankings = self._rank(request, parsed, mode, top, depth, allowed)
+        rankings = self._rank(
+            request,
+            parsed,
+            mode,
+            top,
+            depth,
+            allowed,
+        )
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
-        self._add_notes(rankings, mode, parsed, search_filter)
+        self._add_notes(
+            rankings,
+            mode,
+            parsed,
+            search_filter,
+        )
         suggestion = ""
         if request.syntax:
             suggestion, note = self._typed.suggest_correction(parsed)
             rankings.add_note(note)
-        ordered = self._order(request, mode, parsed, rankings, stop)
+        ordered = self._order(
+            request,
+            mode,
+            parsed,
+            rankings,
+            stop,
+        )
         rankings.add_note(describe_problem(ordered.reranked))
-        fused = put_codes_first(ordered.fused, parsed.text_and_codes, rankings, allowed)
+        fused = put_codes_first(
+            ordered.fused,
+            parsed.text_and_codes,
+            rankings,
+            allowed,
+        )
         if sorts_all and allowed is not None and mode != "semantic":
             # Keyword search replaces `word*` by its 20 best completions, so it may miss chunks.
             fused = fused.with_unranked(allowed)
@@ -130,10 +167,22 @@ class Searcher:
 
         # List the hits.
         presence = Presence(self.project.path)
-        hits = self._list_hits(request, parsed, rankings, fused, top, presence)
+        hits = self._list_hits(
+            request,
+            parsed,
+            rankings,
+            fused,
+            top,
+            presence,
+        )
         hits = add_scores(hits, ordered.scores)
         if not hits:
-            reason = self._typed.why_nothing(parsed, search_filter, allowed, request.min_score)
+            reason = self._typed.why_nothing(
+                parsed,
+                search_filter,
+                allowed,
+                request.min_score,
+            )
             rankings.add_note(reason)
         elif parsed.like_document is None and rankings.without_words:
             no_word = describe_no_word(parsed, search_filter, allowed)
@@ -169,7 +218,13 @@ class Searcher:
         If hits are grouped by document, `depth` grows until the chunks belong to `top` documents.
         """
         while True:
-            rankings = self._rankers.rank(query, mode, depth, allowed, all_matching=request.facets)
+            rankings = self._rankers.rank(
+                query,
+                mode,
+                depth,
+                allowed,
+                all_matching=request.facets,
+            )
             if not request.by_document or rankings.longest < depth:
                 return rankings
             if self._listing.count_documents(rankings.by_ranker.values()) >= top:
@@ -195,7 +250,13 @@ class Searcher:
             return RerankedOrder(self._typed.put_long_first(fused, parsed.like_document))
         if request.by_date:
             return RerankedOrder(fused)
-        return self.reranking.order(mode, request.rerank, parsed.meaning, fused, stop)
+        return self.reranking.order(
+            mode,
+            request.rerank,
+            parsed.meaning,
+            fused,
+            stop,
+        )
 
     def _list_hits(
         self,
@@ -314,7 +375,12 @@ class Searcher:
         return facets(self._loaded.documents().values())
 
     @_on_current_database
-    def explain(self, query: str, chunk_ids: Sequence[int], mode: Mode | None = None) -> Explained:
+    def explain(
+        self,
+        query: str,
+        chunk_ids: Sequence[int],
+        mode: Mode | None = None,
+    ) -> Explained:
         """Compare the ranks of chunks by the encoder in use in `mode` and by the base encoder.
 
         A chunk that is not in the vector index, or whose document was deleted, has no rank. Raises
@@ -325,13 +391,21 @@ class Searcher:
         reason = unsearchable(parsed.typed)
         if reason:
             name = encoder_name(self._loaded.vectors(used_by).info)
-            return Explained(name, {chunk_id: RankComparison() for chunk_id in chunk_ids}, reason)
+            return Explained(
+                name,
+                {chunk_id: RankComparison() for chunk_id in chunk_ids},
+                reason,
+            )
         parsed = self._typed.restrict(parsed)
         allowed = None
         if parsed.wildcards:
             allowed = self._typed.find_allowed(parsed)
         parsed = self._typed.add_wording(parsed, allowed)
-        return self._explainer.explain(parsed.meaning, chunk_ids, used_by)
+        return self._explainer.explain(
+            parsed.meaning,
+            chunk_ids,
+            used_by,
+        )
 
     @_on_current_database
     def may_rerank(self, mode: Mode) -> bool:

@@ -45,7 +45,12 @@ class Server:
     In the methods below, `key` is the `id` of a request.
     """
 
-    def __init__(self, project: ProjectFolder, output: TextIO, extra: Extra | None = None) -> None:
+    def __init__(
+        self,
+        project: ProjectFolder,
+        output: TextIO,
+        extra: Extra | None = None,
+    ) -> None:
         self._reading = ThreadSearcher(project)
         self._extra = dict(extra or {})
         self._answers = Answers(output)
@@ -89,15 +94,28 @@ class Server:
         self._dispatch(key, method, params)
         return True
 
-    def _dispatch(self, key: Any, method: str, params: Any) -> None:
+    def _dispatch(
+        self,
+        key: Any,
+        method: str,
+        params: Any,
+    ) -> None:
         """Queue a request for the thread of its method, or answer that its params are invalid."""
         if method in METHODS:
-            request = self._read(key, lambda given: read_request(method, given), params)
+            request = self._read(
+                key,
+                lambda given: read_request(method, given),
+                params,
+            )
             if request:
                 self._queue_search(key, request)
         elif method in self._extra:
             build = self._extra[method]
-            task = self._read(key, lambda given: build(**given), params)
+            task = self._read(
+                key,
+                lambda given: build(**given),
+                params,
+            )
             if task:
                 self._other.put(lambda: self._run(key, task))
         else:
@@ -127,10 +145,19 @@ class Server:
             self._run(key, lambda: answer(searcher, request))
 
         if isinstance(request, Search) and request.series is not None:
-            job = self._add_to_series(Ticket(key), (request.series, light), job)
+            job = self._add_to_series(
+                Ticket(key),
+                (request.series, light),
+                job,
+            )
         self._searching[light].put(job)
 
-    def _add_to_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:
+    def _add_to_series(
+        self,
+        ticket: Ticket,
+        series: tuple[str, bool],
+        job: Job,
+    ) -> Job:
         """Return a job that runs `job` unless a newer search of its series arrives first.
 
         `series`: the name of the series, and whether its searches are light. An older search of the
@@ -160,7 +187,12 @@ class Server:
         except BaseException as error:  # not even a panic of native code may end the server
             self._give_error(key, error, ENGINE)
 
-    def _give_error(self, key: Any, error: BaseException, code: int) -> None:
+    def _give_error(
+        self,
+        key: Any,
+        error: BaseException,
+        code: int,
+    ) -> None:
         """Answer with `code` for an EngineError, and as an internal error for any other."""
         if isinstance(error, EngineError):
             self._answers.give(key, error=(code, error.what, error.as_dict()))

@@ -20,14 +20,22 @@ _FOLDED = re.compile(
 """White space and control characters to replace; a single blank between words is left alone."""
 
 
-def snippet(text: str, matches: Sequence[Span], width: int = WIDTH) -> tuple[str, tuple[Span, ...]]:
+def snippet(
+    text: str,
+    matches: Sequence[Span],
+    width: int = WIDTH,
+) -> tuple[str, tuple[Span, ...]]:
     """Return about `width` characters of a text with the most matches, and their spans in it.
 
     `matches` are (start, end) spans in `text`, in order, without overlap. Each run of white space
     and control characters, which could command a terminal, becomes a blank. Where the text goes on,
     the snippet has an ellipsis.
     """
-    start, end = _find_window(text, matches, max(1, width))
+    start, end = _find_window(
+        text,
+        matches,
+        max(1, width),
+    )
     before = "… " if text[:start].strip() else ""
     after = " …" if text[end:].strip() else ""
     body, offsets = _fold(text[start:end])
@@ -62,13 +70,21 @@ def page_at(pages: Sequence[tuple[int, int, str]], offset: int) -> tuple[int, st
 
     `pages`: (offset, number, name), at least one, in order.
     """
-    following = bisect_right(pages, offset, key=itemgetter(0))
+    following = bisect_right(
+        pages,
+        offset,
+        key=itemgetter(0),
+    )
     current = max(0, following - 1)
     _, number, name = pages[current]
     return number, name
 
 
-def _find_window(text: str, matches: Sequence[Span], width: int) -> Span:
+def _find_window(
+    text: str,
+    matches: Sequence[Span],
+    width: int,
+) -> Span:
     """Return the earliest span of at most `width` characters with the most different matches.
 
     If possible, it is cut at white space before its first match and after its last one.
@@ -92,7 +108,11 @@ def _find_window(text: str, matches: Sequence[Span], width: int) -> Span:
     return begin, end
 
 
-def _find_word_start(text: str, begin: int, latest: int) -> int:
+def _find_word_start(
+    text: str,
+    begin: int,
+    latest: int,
+) -> int:
     """Return the first offset from `begin` to `latest` at or after white space, else `begin`."""
     for offset in range(begin, latest + 1):
         if text[offset].isspace() or text[offset - 1].isspace():
@@ -100,7 +120,11 @@ def _find_word_start(text: str, begin: int, latest: int) -> int:
     return begin
 
 
-def _find_word_end(text: str, end: int, earliest: int) -> int:
+def _find_word_end(
+    text: str,
+    end: int,
+    earliest: int,
+) -> int:
     """Return the last offset from `earliest` to `end` at white space, else `end`."""
     for offset in range(end, earliest - 1, -1):
         if text[offset].isspace():
@@ -108,7 +132,11 @@ def _find_word_end(text: str, end: int, earliest: int) -> int:
     return end
 
 
-def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
+def fullest_window(
+    text: str,
+    matches: Sequence[Span],
+    width: int,
+) -> int:
     """Return the start of the `width` characters that contain the most different matches.
 
     Only windows at the text's beginning and shortly before each match are compared; of equal ones,

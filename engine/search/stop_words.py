@@ -57,9 +57,19 @@ def find_stop_words(
     capitals = [word for word in words if word.isupper() and len(word) > 1]
     if has_hits and not capitals:
         return None
-    scores = _score_passages(loaded, words, allowed, any_case=False)
+    scores = _score_passages(
+        loaded,
+        words,
+        allowed,
+        any_case=False,
+    )
     if not scores and not has_hits:
-        scores = _score_passages(loaded, words, allowed, any_case=True)
+        scores = _score_passages(
+            loaded,
+            words,
+            allowed,
+            any_case=True,
+        )
     note = _describe(words, is_found=bool(scores))
     return StopWordHits(_merge(scores, found), note)
 
@@ -75,11 +85,19 @@ def _score_passages(
     pattern = _compile(words, any_case=any_case)
     # SQLite ignores case for ASCII only: a wildcard stands for any other character.
     wildcard = "_" if any_case else "?"
-    phrase = re.sub(r"[^\x21-\x7e]", wildcard, " ".join(words))
+    phrase = re.sub(
+        r"[^\x21-\x7e]",
+        wildcard,
+        " ".join(words),
+    )
     like = f"%{phrase}%" if any_case else f"*{phrase}*"
     if allowed is None:
         permitted = None
-        candidates = loaded.store.chunk_ids_like(like, MAX_CANDIDATES, any_case=any_case)
+        candidates = loaded.store.chunk_ids_like(
+            like,
+            MAX_CANDIDATES,
+            any_case=any_case,
+        )
     else:
         permitted = set(allowed.tolist())
         everywhere = loaded.store.chunk_ids_like(like, any_case=any_case)

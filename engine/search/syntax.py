@@ -226,7 +226,12 @@ def parse(query: str) -> ParsedQuery:
     if not word_pattern().search(text):
         titles = [clause for clause in clauses if clause.in_title and not clause.is_excluded]
         text = " ".join(clause.text for clause in titles) or text
-    return ParsedQuery(query, text, tuple(clauses), like)
+    return ParsedQuery(
+        query,
+        text,
+        tuple(clauses),
+        like,
+    )
 
 
 def plain_text(query: str) -> str:

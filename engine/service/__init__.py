@@ -50,5 +50,9 @@ def _build_task(
 
     The other parameters are positional-only, so that params may have names such as `project`.
     """
-    request = from_json(kind, params, strict=True)
+    request = from_json(
+        kind,
+        params,
+        strict=True,
+    )
     return lambda: to_json(handler(project, request))

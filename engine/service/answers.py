@@ -65,8 +65,16 @@ class AnswerWriter:
             if not is_alive:
                 fault = StageError("The answer ended by an internal fault.", code="internal-fault")
                 self._stop.set()
-                self._answer = replace(self._answer, state="failed", problem=fault)
+                self._answer = replace(
+                    self._answer,
+                    state="failed",
+                    problem=fault,
+                )
             elif request.stop:
                 self._stop.set()
-                self._answer = replace(self._answer, state="stopped", problem=None)
+                self._answer = replace(
+                    self._answer,
+                    state="stopped",
+                    problem=None,
+                )
             return self._answer

@@ -74,7 +74,11 @@ def skipped(project: ProjectFolder, _request: messages.ReadSkipped) -> messages.
             files.append(messages.Unread(source, path, reason, retryable=True))
     files.sort(key=lambda file: (not file.retryable, file.path, file.source))
     retryable = sum(file.retryable for file in files)
-    return messages.UnreadFiles(tuple(files[:SKIPPED_SHOWN]), len(files), retryable)
+    return messages.UnreadFiles(
+        tuple(files[:SKIPPED_SHOWN]),
+        len(files),
+        retryable,
+    )
 
 
 def list_unsearched(store: Store, state: str | None = None) -> list[messages.Unread]:
@@ -92,7 +96,12 @@ def list_unsearched(store: Store, state: str | None = None) -> list[messages.Unr
 def ledger(store: Store, state: str | None = None) -> list[messages.FileOutcome]:
     """Return the outcome of every file, by path. Raises UsageError for an unknown state."""
     if state is not None and state not in STATES:
-        raise unknown_name("state", state, STATES, code="state-unknown")
+        raise unknown_name(
+            "state",
+            state,
+            STATES,
+            code="state-unknown",
+        )
     return store.ledger(state)
 
 

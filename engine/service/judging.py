@@ -60,7 +60,12 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
         path = store.document_card(chunk.document_id).path
         mark = None
         if relevant is not None:
-            mark = Mark(path, chunk.text, chunk.content_hash, relevant)
+            mark = Mark(
+                path,
+                chunk.text,
+                chunk.content_hash,
+                relevant,
+            )
         former_marks = set(find_marked_chunks(store, query).get(chunk_id, ()))
         query = query.with_mark(former_marks, mark)
         if query.marks or query.focused:

@@ -142,7 +142,11 @@ class KnownAnswers:
             if not judged:
                 return {}
             chunks = store.chunks()
-            known = judge_queries(judged, chunks, store.each_document())
+            known = judge_queries(
+                judged,
+                chunks,
+                store.each_document(),
+            )
         by_document: dict[int, set[int]] = {}
         for chunk in chunks:
             by_document.setdefault(chunk.document_id, set()).add(chunk.id)
@@ -218,8 +222,17 @@ def gather(
     asked = [query.text for query in considered if query.origin == "named" or not is_focused]
     if asked:
         with closing(project.store()) as store:
-            record_asked(project, store, asked, focused=is_focused)
-    return Gathered(tuple(questions), len(considered), settled)
+            record_asked(
+                project,
+                store,
+                asked,
+                focused=is_focused,
+            )
+    return Gathered(
+        tuple(questions),
+        len(considered),
+        settled,
+    )
 
 
 def trained_on(project: ProjectFolder, queries: Sequence[ToJudge]) -> int:

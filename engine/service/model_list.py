@@ -66,7 +66,12 @@ def _with_origin(listed: ListedModel, model: InstalledModel | None) -> ListedMod
     """Add name, licence and revision from the folder of models; None: the model is not in it."""
     if model is None:
         return listed
-    return replace(listed, name=model.name, licence=model.licence, revision=model.revision)
+    return replace(
+        listed,
+        name=model.name,
+        licence=model.licence,
+        revision=model.revision,
+    )
 
 
 def _find_encoder_path(encoder: EncoderFile) -> Path:
@@ -143,7 +148,11 @@ def _describe_reranker(
     )
 
 
-def _describe_entry(entry: CatalogueModel, free: int, disk: int) -> ListedModel:
+def _describe_entry(
+    entry: CatalogueModel,
+    free: int,
+    disk: int,
+) -> ListedModel:
     """Return a model of the catalogue. `free`, `disk`: free bytes in memory and on the disk."""
     return ListedModel(
         path=None,

@@ -66,7 +66,12 @@ def _write_pack(
     installed = read_installed(entry.name)
     if installed and installed.repository == entry.repository:
         verify(installed, should_stop)
-        write_pack(installed.folder, installed, target, should_stop)
+        write_pack(
+            installed.folder,
+            installed,
+            target,
+            should_stop,
+        )
         return _build_change(installed, target)
     with _fetch_checked(entry, progress, should_stop) as (folder, model):
         write_pack(folder, model, target, should_stop)
@@ -117,16 +122,37 @@ def add(
     """
     source = expand_home(source).absolute()
     if not source.exists():
-        raise InputError(f"{source} does not exist.", "", "Check the path.", code="path-missing")
+        raise InputError(
+            f"{source} does not exist.",
+            "",
+            "Check the path.",
+            code="path-missing",
+        )
     if source.is_dir():
         return _add_folder(source, name, should_stop)
     if source.is_file() and is_pack(source):
         return _add_pack(source, name, should_stop)
-    path = add_model(source, link=link, name=name, should_stop=should_stop)
-    return ModelChange(path.name, "language model", path, "", 1, path.stat().st_size)
+    path = add_model(
+        source,
+        link=link,
+        name=name,
+        should_stop=should_stop,
+    )
+    return ModelChange(
+        path.name,
+        "language model",
+        path,
+        "",
+        1,
+        path.stat().st_size,
+    )
 
 
-def _add_pack(source: Path, name: str, should_stop: Stop) -> ModelChange:
+def _add_pack(
+    source: Path,
+    name: str,
+    should_stop: Stop,
+) -> ModelChange:
     """Unpack a model pack, check the model and install it under its name or another."""
     from engine.models.packs import read_pack_manifest
 
@@ -140,7 +166,11 @@ def _add_pack(source: Path, name: str, should_stop: Stop) -> ModelChange:
     return _build_change(model, path)
 
 
-def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:
+def _add_folder(
+    source: Path,
+    name: str,
+    should_stop: Stop,
+) -> ModelChange:
     """Copy a folder's files that loading may read, check the model and install it."""
     from engine.encoders.model_folder import folder_name
 
@@ -151,12 +181,23 @@ def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:
     with staged_folder(name) as folder:
         parts = tuple(_copy_files(source, folder, should_stop))
         check_usable(kind, folder)
-        model = InstalledModel(name, kind, "", "", "", parts)
+        model = InstalledModel(
+            name,
+            kind,
+            "",
+            "",
+            "",
+            parts,
+        )
         path = install(folder, model)
     return _build_change(model, path)
 
 
-def _copy_files(source: Path, target: Path, should_stop: Stop) -> Iterator[ModelPart]:
+def _copy_files(
+    source: Path,
+    target: Path,
+    should_stop: Stop,
+) -> Iterator[ModelPart]:
     """Copy the files that loading may read, and yield the record of each.
 
     Links are followed. Hidden files, pickles and code are not copied.
@@ -169,14 +210,25 @@ def _copy_files(source: Path, target: Path, should_stop: Stop) -> Iterator[Model
             continue
         copy = target / check_name(name)
         with disk_errors(f"{copy} could not be written."):
-            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            copy.parent.mkdir(
+                mode=0o700,
+                parents=True,
+                exist_ok=True,
+            )
             shutil.copyfile(path, copy)
         yield hash_part(copy, name, should_stop)
 
 
 def _build_change(model: InstalledModel, path: Path) -> ModelChange:
     """Return the message that a model was installed, packed or checked at a path."""
-    return ModelChange(model.name, model.kind, path, model.revision, len(model.files), model.size)
+    return ModelChange(
+        model.name,
+        model.kind,
+        path,
+        model.revision,
+        len(model.files),
+        model.size,
+    )
 
 
 def remove_model(name: str) -> Path:

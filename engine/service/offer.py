@@ -46,7 +46,11 @@ def adaptation_offer(
     from engine.runs.pipeline import find_due_stages
 
     with closing(project.store()) as store:
-        snapshot = ProjectSnapshot(project, project.settings(), store)
+        snapshot = ProjectSnapshot(
+            project,
+            project.settings(),
+            store,
+        )
         snapshot.need(CorpusInfo)
         due = find_due_stages(snapshot, ORDER)
         is_generated = "generate" not in due
@@ -75,7 +79,12 @@ def adaptation_offer(
                 forecast = estimate(snapshot, due)
             with suppress(EngineError):
                 teacher = estimate_teacher(snapshot)
-        helps = _list_helps(snapshot, counts, needed, teacher)
+        helps = _list_helps(
+            snapshot,
+            counts,
+            needed,
+            teacher,
+        )
     return AdaptationOffer(
         seconds=dict(forecast.event.seconds) if forecast else {},
         unknown=tuple(forecast.event.unknown) if forecast else (),
@@ -196,4 +205,8 @@ def _estimate_index_megabytes(snapshot: ProjectSnapshot) -> int:
     if vectors is None or not vectors.info.dimension:
         return 0
     chunks = snapshot.store.count("chunks")
-    return index_megabytes(chunks, vectors.info.dimension, snapshot.settings.vectors.dtype)
+    return index_megabytes(
+        chunks,
+        vectors.info.dimension,
+        snapshot.settings.vectors.dtype,
+    )

@@ -24,7 +24,11 @@ def settings(project: ProjectFolder, _request: messages.ReadSettings) -> message
     written: list[str] = []
     for section, table in data.items():
         written += [f"{section}.{key}" for key in table]
-    return messages.SettingsFound(chosen.model_dump(), tuple(written), _read_preset_values(chosen))
+    return messages.SettingsFound(
+        chosen.model_dump(),
+        tuple(written),
+        _read_preset_values(chosen),
+    )
 
 
 def _read_preset_values(chosen: Settings) -> dict[str, Any]:

@@ -111,7 +111,11 @@ class FocusedPooler:
                 if text in differing:
                     differing_ids[chunk_id] = None
         hits = {hit.chunk_id: hit for hit in self._lists.hits(query, differing_ids)}
-        return _pool_by_text(self._lists.snapshot.store, query, hits)
+        return _pool_by_text(
+            self._lists.snapshot.store,
+            query,
+            hits,
+        )
 
 
 def open_pooler(
@@ -134,7 +138,11 @@ def open_pooler(
     return FocusedPooler(lists)
 
 
-def _pool_by_text(store: Store, query: str, hits: dict[int, Hit]) -> tuple[PooledHit, ...]:
+def _pool_by_text(
+    store: Store,
+    query: str,
+    hits: dict[int, Hit],
+) -> tuple[PooledHit, ...]:
     """Return the hits, each text once, in an order that does not reveal their ranks."""
     chunks = store.chunks_by_id(hits)
     by_text: dict[str, list[int]] = {}

@@ -96,7 +96,11 @@ def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     questions: dict[str, Question] = {}
     for query in heldout:
         origin: Any = rung_of_query(query, backend)
-        question = Question(query.text, origin, source_of(query))
+        question = Question(
+            query.text,
+            origin,
+            source_of(query),
+        )
         questions.setdefault(question_key(query.text), question)
     return questions
 
@@ -197,12 +201,27 @@ class ListComparer:
         hits = lists.list_hits(query)
         texts = lists.passage_texts(_chunk_ids(hits.reference + hits.candidate))
         if pair.candidate_first(query):
-            first, second = _mark_differences(hits.candidate, hits.reference, texts)
+            first, second = _mark_differences(
+                hits.candidate,
+                hits.reference,
+                texts,
+            )
         else:
-            first, second = _mark_differences(hits.reference, hits.candidate, texts)
+            first, second = _mark_differences(
+                hits.reference,
+                hits.candidate,
+                texts,
+            )
         same = not any(passage.differs for passage in (*first, *second))
         answer = _read_answers(project, pair).get(question_key(query))
-        return TwoLists(query, first, second, same, answer, pair.digest)
+        return TwoLists(
+            query,
+            first,
+            second,
+            same,
+            answer,
+            pair.digest,
+        )
 
     def prefer(self, project: ProjectFolder, request: Prefer) -> PreferencesShown:
         """Store the answer which list is better, or withdraw it if `better` is None.
@@ -270,7 +289,13 @@ class ListComparer:
             limit = None
         pooler = open_pooler(project, self._open(project, None))
         try:
-            gathered = gather(project, pooler, KnownAnswers(project), queries, limit)
+            gathered = gather(
+                project,
+                pooler,
+                KnownAnswers(project),
+                queries,
+                limit,
+            )
         finally:
             pooler.close()
         return QuestionsToJudge(
@@ -293,7 +318,11 @@ class ListComparer:
 
         pair = lists.pair
         mode = pair.candidate.mode
-        answers = preferences_between(project, lists.snapshot.store, pair)
+        answers = preferences_between(
+            project,
+            lists.snapshot.store,
+            pair,
+        )
         evidence = weigh_preferences(answers, pair)
         counts = e_process(answer.outcome(pair) for answer in answers)
         contender = contenders_of(lists.snapshot).get(mode, ContenderInfo())
@@ -334,7 +363,11 @@ def _to_message(question: OpenQuestion) -> QuestionToJudge:
             PassageToJudge(hit.chunk_ids[0], hit.path, hit.place, hit.headings, hit.text)
         )
     query = question.query
-    return QuestionToJudge(query.text, query.origin == "generated", tuple(passages))
+    return QuestionToJudge(
+        query.text,
+        query.origin == "generated",
+        tuple(passages),
+    )
 
 
 def _clean_query(query: str) -> str:
@@ -375,7 +408,12 @@ def _mark_differences(
     def mark(hits: Sequence[Hit]) -> tuple[ListedPassage, ...]:
         passages = []
         for hit in hits:
-            blind = replace(hit, score=0.0, rankers={}, shares={})
+            blind = replace(
+                hit,
+                score=0.0,
+                rankers={},
+                shares={},
+            )
             passages.append(ListedPassage(blind, texts[hit.chunk_id] in differing))
         return tuple(passages)
 

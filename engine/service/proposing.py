@@ -34,7 +34,12 @@ def propose_for_project(project: ProjectFolder) -> EncoderProposal:
     with suppress(EngineError), closing(project.store()) as store:
         lengths = store.characters_by_language(UNKNOWN)
     if lengths:
-        return _propose(lengths, settings.encoder, settings.corpus.chunk_tokens, sampled=False)
+        return _propose(
+            lengths,
+            settings.encoder,
+            settings.corpus.chunk_tokens,
+            sampled=False,
+        )
     return propose_for_files(
         project.sources(settings), settings.encoder, settings.corpus.chunk_tokens
     )
@@ -45,7 +50,12 @@ def propose_for_files(
 ) -> EncoderProposal:
     """Propose an encoder for files that no project has read, by a sample of them."""
     lengths = count_languages(sample_texts(sources))
-    return _propose(lengths, encoder, chunk_tokens, sampled=True)
+    return _propose(
+        lengths,
+        encoder,
+        chunk_tokens,
+        sampled=True,
+    )
 
 
 def count_languages(texts: Iterable[str]) -> Counter[str]:
@@ -83,12 +93,22 @@ def _propose(
     is_bundled = not encoder.endpoint and encoder.model in BUNDLED_NAMES
     if not lengths or not (proposal.unknown or is_bundled):
         return proposal
-    model = propose_encoder(shares, machine, min(chunk_tokens, encoder.max_tokens))
+    model = propose_encoder(
+        shares,
+        machine,
+        min(chunk_tokens, encoder.max_tokens),
+    )
     if model is None:
         return proposal
     here = read_installed(model.name) is not None
     size = 0 if here else model.disk
-    return replace(proposal, model=model.name, here=here, size=size, purpose=model.purpose)
+    return replace(
+        proposal,
+        model=model.name,
+        here=here,
+        size=size,
+        purpose=model.purpose,
+    )
 
 
 def list_offers(shares: Mapping[str, float], machine: Machine) -> Iterator[EncoderOffer]:

@@ -21,9 +21,19 @@ from engine.queries.rejection import read_reason, words_of
 
 MAX_PAGE_LENGTH = 1000  # queries
 USES: tuple[messages.QueryUse, ...] = get_args(messages.QueryUse)
-ORIGINS = (*get_args(Origin), "language-model", "extractive", "imported", "judged")
+ORIGINS = (
+    *get_args(Origin),
+    "language-model",
+    "extractive",
+    "imported",
+    "judged",
+)
 # Origins of example queries in documents, in groups from which examples are taken in turn.
-EXAMPLES: tuple[tuple[Origin, ...], ...] = (("faq",), ("title", "subject"), ("heading",))
+EXAMPLES: tuple[tuple[Origin, ...], ...] = (
+    ("faq",),
+    ("title", "subject"),
+    ("heading",),
+)
 NOT_KEPT = "The change of the queries could not be kept."
 
 
@@ -42,7 +52,12 @@ def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.Q
     kind = request.kind
     with closing(project.store()) as store:
         if request.rejected:
-            total, page = store.rejected_page(offset, limit, matches=matches, kind=kind)
+            total, page = store.rejected_page(
+                offset,
+                limit,
+                matches=matches,
+                kind=kind,
+            )
         else:
             total, queries_on_page = store.query_page(
                 offset, limit, matches=matches, kind=kind, split=request.split
@@ -54,7 +69,15 @@ def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.Q
     info = artifact.info if artifact else QueriesInfo()
     rejected = {words_of(reason): count for reason, count in info.rejected.items()}
     kept_count = sum(splits.values())
-    return messages.QueryPage(total, tuple(rows), info.made, kept_count, rejected, kinds, splits)
+    return messages.QueryPage(
+        total,
+        tuple(rows),
+        info.made,
+        kept_count,
+        rejected,
+        kinds,
+        splits,
+    )
 
 
 def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[str, ...]:
@@ -69,7 +92,11 @@ def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[st
     with closing(project.store()) as store:
         artifact = store.artifact(QueriesInfo)
         backend = artifact.info.backend if artifact else ""
-        _, made = store.query_page(0, request.limit, split="heldout")
+        _, made = store.query_page(
+            0,
+            request.limit,
+            split="heldout",
+        )
         if not made:
             _, made = store.query_page(0, request.limit)
         written = document_queries(store)
@@ -103,7 +130,12 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
     The counts are over all origins. Raises UsageError for an unknown origin.
     """
     if origin is not None and origin not in ORIGINS:
-        raise unknown_name("origin", origin, ORIGINS, code="origin-unknown")
+        raise unknown_name(
+            "origin",
+            origin,
+            ORIGINS,
+            code="origin-unknown",
+        )
     listed_queries = _list_with_uses(snapshot)
     listed_queries.sort(key=lambda query: ORIGINS.index(query.origin))
     counts = Counter(query.origin for query in listed_queries)
@@ -113,7 +145,11 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
         counts_by_use[name] = {use: uses[use] for use in USES if uses[use]}
     if origin is not None:
         listed_queries = [query for query in listed_queries if query.origin == origin]
-    return messages.QueriesByOrigin(dict(counts), counts_by_use, tuple(listed_queries))
+    return messages.QueriesByOrigin(
+        dict(counts),
+        counts_by_use,
+        tuple(listed_queries),
+    )
 
 
 def _list_with_uses(snapshot: ProjectSnapshot) -> list[messages.QueryOfOrigin]:
@@ -215,7 +251,11 @@ def _read_query(store: Store, query_id: int) -> messages.QueryInChunk:
     text = chunk.text if chunk else ""
     (row,) = _build_rows(store, [(query, "")])
     span = evidence_span(query.evidence, text)
-    return messages.QueryInChunk(**asdict(row), chunk=text, span=span)
+    return messages.QueryInChunk(
+        **asdict(row),
+        chunk=text,
+        span=span,
+    )
 
 
 def edit_query(project: ProjectFolder, request: messages.EditQuery) -> messages.QueryInChunk:
@@ -223,7 +263,11 @@ def edit_query(project: ProjectFolder, request: messages.EditQuery) -> messages.
     from engine.queries.edits import edit_queries
 
     with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
-        edit_queries(project, store, {request.id: request.text})
+        edit_queries(
+            project,
+            store,
+            {request.id: request.text},
+        )
         return _read_query(store, request.id)
 
 

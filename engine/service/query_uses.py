@@ -52,7 +52,12 @@ class QueryUses:
         """The ids of the queries that are trained on."""
         snapshot = self._snapshot
         graded = graded_texts_if_selected(snapshot)
-        rows = train_rows(snapshot.settings, self._queries, self._chunks, graded)
+        rows = train_rows(
+            snapshot.settings,
+            self._queries,
+            self._chunks,
+            graded,
+        )
         return {self._queries[row].id for row in rows}
 
     @cached_property
@@ -73,8 +78,17 @@ class QueryUses:
         written: list[DocumentQuery] = []
         if not uses_imported_validation(self._snapshot.project, self._queries):
             related = related_in(store)
-            written = written_for_stopping(self._queries, self.written, self._chunks, related)
-        rows = generated_for_stopping(self._queries, self._chunks, self._backend)
+            written = written_for_stopping(
+                self._queries,
+                self.written,
+                self._chunks,
+                related,
+            )
+        rows = generated_for_stopping(
+            self._queries,
+            self._chunks,
+            self._backend,
+        )
         if len(written) + len(rows) < MIN_TO_STOP:
             return set()
         return {*written, *(self._queries[row] for row in rows)}
@@ -83,7 +97,11 @@ class QueryUses:
     def _untrained(self) -> dict[DocumentQuery, None]:
         """The queries written in documents that play no part in training, in order."""
         if self._are_generated:
-            untrained = find_untrained(self._snapshot, self._chunks, self.written)
+            untrained = find_untrained(
+                self._snapshot,
+                self._chunks,
+                self.written,
+            )
         else:
             untrained = expected_untrained(self._snapshot, self.written)
         return dict.fromkeys(untrained)

@@ -33,8 +33,16 @@ def status(project: ProjectFolder, _request: messages.ReadStatus) -> messages.Pr
         with closing(project.store()) as store:
             vectors = store.artifact(VectorsInfo)
             asks_server = bool(vectors and vectors.info.endpoint)
-            state = replace(state, counts=store.counts(), asks_server=asks_server)
-            stages = _list_stage_states(project, project.settings(), store)
+            state = replace(
+                state,
+                counts=store.counts(),
+                asks_server=asks_server,
+            )
+            stages = _list_stage_states(
+                project,
+                project.settings(),
+                store,
+            )
             return replace(state, stages=tuple(stages.values()))
     except EngineError as error:
         return replace(state, problem=with_run_hint(project, error))
@@ -60,7 +68,11 @@ def what_if(project: ProjectFolder, request: messages.WhatIf) -> messages.Effect
     file = project.path / "project.toml"
     try:
         text = read_text(file)
-        after, _ = settings_file.change(text, request.changes, str(file))
+        after, _ = settings_file.change(
+            text,
+            request.changes,
+            str(file),
+        )
     except SettingsError as error:
         return messages.Effect(problem=error)
     with closing(project.store()) as store:

@@ -112,7 +112,11 @@ class SystemLists:
     def snapshot(self) -> ProjectSnapshot:
         """The current state of the project."""
         self._loaded.follow_repair()
-        return ProjectSnapshot(self._loaded.project, self._loaded.settings(), self._loaded.store)
+        return ProjectSnapshot(
+            self._loaded.project,
+            self._loaded.settings(),
+            self._loaded.store,
+        )
 
     @property
     def pair(self) -> SystemPair:
@@ -138,10 +142,23 @@ class SystemLists:
         """Encode many queries at once, which is faster than one by one."""
         choices, pair = self._choose_pair()
         texts = {self._read(query).text: None for query in queries}
-        self._encode(texts, choices.reference, pair.reference.queries)
-        self._encode(texts, choices.candidate, pair.candidate.queries)
+        self._encode(
+            texts,
+            choices.reference,
+            pair.reference.queries,
+        )
+        self._encode(
+            texts,
+            choices.candidate,
+            pair.candidate.queries,
+        )
 
-    def _encode(self, texts: Iterable[str], choice: SystemChoice, fingerprint: str) -> None:
+    def _encode(
+        self,
+        texts: Iterable[str],
+        choice: SystemChoice,
+        fingerprint: str,
+    ) -> None:
         """Encode the texts that have no vector by this encoder yet, and keep their vectors."""
         import numpy as np
 
@@ -160,8 +177,18 @@ class SystemLists:
         self.load([query])
         choices, pair = self._choose_pair()
         known = self._find_known_chunks(pair)
-        reference = self._rank(query, choices.reference, pair.reference, known)
-        candidate = self._rank(query, choices.candidate, pair.candidate, known)
+        reference = self._rank(
+            query,
+            choices.reference,
+            pair.reference,
+            known,
+        )
+        candidate = self._rank(
+            query,
+            choices.candidate,
+            pair.candidate,
+            known,
+        )
         return reference, candidate
 
     def texts(self, rankings: tuple[SystemRanking, SystemRanking]) -> tuple[list[str], list[str]]:
@@ -183,7 +210,12 @@ class SystemLists:
         lists: list[tuple[Hit, ...]] = []
         for ranking in self.rank(query):
             rankings = ranking.rankings
-            fused = put_codes_first(ranking.fused, parsed.text, rankings, allowed)
+            fused = put_codes_first(
+                ranking.fused,
+                parsed.text,
+                rankings,
+                allowed,
+            )
             lists.append(
                 self._listing.hits(parsed.text, rankings.by_ranker, fused, DEPTH, presence)
             )
@@ -193,7 +225,13 @@ class SystemLists:
         """Return hits of these chunks, in their order, without those of missing documents."""
         order = [(chunk_id, 0.0) for chunk_id in chunk_ids]
         presence = Presence(self._loaded.project.path)
-        return self._listing.hits(query, {}, Fused(order), max(1, len(order)), presence)
+        return self._listing.hits(
+            query,
+            {},
+            Fused(order),
+            max(1, len(order)),
+            presence,
+        )
 
     def passage_texts(self, chunk_ids: Iterable[int]) -> dict[int, str]:
         """Return chunk id → its whole text, with single blanks, so that copies have equal texts.
@@ -230,13 +268,22 @@ class SystemLists:
         is_known = np.ones(len(ids), bool)
         for fingerprint in {pair.reference.chunks, pair.candidate.chunks}:
             width = EmbeddingCache(folder).read_width(fingerprint)
-            cache = VectorCache(folder / fingerprint, width, reading=True)
+            cache = VectorCache(
+                folder / fingerprint,
+                width,
+                reading=True,
+            )
             is_known &= cache.find(hashes) >= 0
             caches[fingerprint] = cache
         known_hashes = hashes[is_known]
         places = {name: cache.find(known_hashes) for name, cache in caches.items()}
         missing = int((~is_known).sum())
-        return KnownChunks(ids[is_known], caches, places, missing)
+        return KnownChunks(
+            ids[is_known],
+            caches,
+            places,
+            missing,
+        )
 
     def _find_known_chunks(self, pair: SystemPair) -> KnownChunks:
         """Return the chunks with vectors of both encoders. Raises NotBuiltError without any."""
@@ -276,7 +323,13 @@ class SystemLists:
         source = encoder_source(settings)
         project = self._loaded.project
         adapter = project.path / choice.adapter if choice.adapter else None
-        return load_for_search(project, source, settings.max_tokens, adapter, choice.weight)
+        return load_for_search(
+            project,
+            source,
+            settings.max_tokens,
+            adapter,
+            choice.weight,
+        )
 
     def _read(self, query: str) -> ParsedQuery:
         """Parse a query, restricted to the documents that it names, as search does."""
@@ -308,7 +361,13 @@ class SystemLists:
             settings = settings.model_copy(
                 update={"fusion": choice.fusion.method, "weight": choice.fusion.weight}
             )
-        scored = _cross_score(text, rankings, settings.fusion, ids, cosines)
+        scored = _cross_score(
+            text,
+            rankings,
+            settings.fusion,
+            ids,
+            cosines,
+        )
         return SystemRanking(fuse(scored, settings), rankings)
 
 

@@ -8,8 +8,18 @@ from typing import Any
 from engine.core.messages.project import SettingKey, SettingSection
 from engine.settings.schema import sections
 
-KINDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
-LIST_KINDS = {"text": "texts", "integer": "numbers", "number": "numbers", "choice": "choices"}
+KINDS = {
+    "string": "text",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "flag",
+}
+LIST_KINDS = {
+    "text": "texts",
+    "integer": "numbers",
+    "number": "numbers",
+    "choice": "choices",
+}
 BOUNDS = (
     ("minimum", "least", 0),
     ("exclusiveMinimum", "least", 1),

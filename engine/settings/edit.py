@@ -31,7 +31,12 @@ def change(
         text += "\n"
     for dotted, value in changes.items():
         section, _, key = dotted.partition(".")
-        text = _set_key(text, section, key, value)
+        text = _set_key(
+            text,
+            section,
+            key,
+            value,
+        )
     return settings, text
 
 
@@ -66,7 +71,12 @@ def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
     return {name: table for name, table in result.items() if table != {} or name in data}
 
 
-def _set_key(text: str, section: str, key: str, value: Any) -> str:
+def _set_key(
+    text: str,
+    section: str,
+    key: str,
+    value: Any,
+) -> str:
     """Return `text` with one key changed.
 
     The usual layout is edited line by line; any other is left to tomlkit. An edit is accepted only
@@ -77,7 +87,12 @@ def _set_key(text: str, section: str, key: str, value: Any) -> str:
     edits: tuple[Callable[[str, str, str, Any], str], ...] = (_edit_lines, _edit_with_tomlkit)
     for edit in edits:
         try:
-            changed = edit(text, section, key, value)
+            changed = edit(
+                text,
+                section,
+                key,
+                value,
+            )
             if _drop_empty(parse_tables(changed)) == wanted:
                 return changed
         # Errors of tomlkit are ValueErrors; the others come from text in an unusual layout.
@@ -96,7 +111,12 @@ def _drop_empty(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: table for name, table in data.items() if table != {}}
 
 
-def _edit_lines(text: str, section: str, key: str, value: Any) -> str:
+def _edit_lines(
+    text: str,
+    section: str,
+    key: str,
+    value: Any,
+) -> str:
     """Edit the section's own lines, in the layout of `template`.
 
     The caller checks whether the result is as intended.
@@ -105,44 +125,89 @@ def _edit_lines(text: str, section: str, key: str, value: Any) -> str:
     lines = text.split(newline)
     description = f"# {sections()[section].model_fields[key].description}"
     assignment = f"{key} = {format_toml_value(value)}"
-    start = _find_line(rf"\[{section}\]\s*(#|$)", lines, 0, len(lines))
+    start = _find_line(
+        rf"\[{section}\]\s*(#|$)",
+        lines,
+        0,
+        len(lines),
+    )
     if start is None:
         if value is None:
             return text
         blank = [""] if text.strip() else []
         return text + newline.join([*blank, f"[{section}]", description, assignment, ""])
     end = _find_line(r"\[", lines, start + 1, len(lines)) or len(lines)
-    position = _find_line(rf"{key}\s*=", lines, start, end)
+    position = _find_line(
+        rf"{key}\s*=",
+        lines,
+        start,
+        end,
+    )
     if value is None:
         if position is not None:
-            lines[start:end] = _remove_key(lines[start:end], position - start, section, key)
+            lines[start:end] = _remove_key(
+                lines[start:end],
+                position - start,
+                section,
+                key,
+            )
     elif position is not None:
         # tomlkit keeps the comment after the former value, which may go over several lines.
         return _edit_with_tomlkit(text, section, key, value)
     else:
-        lines[start:end] = _add_key(lines[start:end], key, description, assignment)
+        lines[start:end] = _add_key(
+            lines[start:end],
+            key,
+            description,
+            assignment,
+        )
     return newline.join(lines)
 
 
-def _add_key(lines: list[str], key: str, description: str, assignment: str) -> list[str]:
+def _add_key(
+    lines: list[str],
+    key: str,
+    description: str,
+    assignment: str,
+) -> list[str]:
     """Return the lines of a section with a key: in place of its commented default, else at the end.
 
     The description of the commented default stays.
     """
-    place = _find_line(_commented(key), lines, 0, len(lines))
+    place = _find_line(
+        _commented(key),
+        lines,
+        0,
+        len(lines),
+    )
     if place is not None:
         # What looks like a commented key may be a user's comment that does not parse.
         with suppress(ValueError):
             description = _read_comment(lines[place].lstrip("# \t")) or description
         indent = _read_indent(lines[place])
-        return [*lines[:place], indent + description, indent + assignment, *lines[place + 1 :]]
+        return [
+            *lines[:place],
+            indent + description,
+            indent + assignment,
+            *lines[place + 1 :],
+        ]
     end = len(lines)
     while not lines[end - 1].strip():
         end -= 1
-    return [*lines[:end], description, assignment, *lines[end:]]
+    return [
+        *lines[:end],
+        description,
+        assignment,
+        *lines[end:],
+    ]
 
 
-def _remove_key(lines: list[str], position: int, section: str, key: str) -> list[str]:
+def _remove_key(
+    lines: list[str],
+    position: int,
+    section: str,
+    key: str,
+) -> list[str]:
     """Return the lines of a section, its header first, without the key at `position`.
 
     A user's comment after the value stays, and a common key leaves its commented default. Returns
@@ -160,7 +225,11 @@ def _remove_key(lines: list[str], position: int, section: str, key: str) -> list
     before = lines[:position]
     if before[-1].strip() == description:
         before.pop()
-    section_lines = [*before, *remaining, *lines[position + 1 :]]
+    section_lines = [
+        *before,
+        *remaining,
+        *lines[position + 1 :],
+    ]
     is_empty = not any(line.strip() for line in section_lines[1:])
     return [] if is_empty else section_lines
 
@@ -170,7 +239,12 @@ def _commented(key: str) -> str:
     return rf"#\s*{key}\s*="
 
 
-def _find_line(pattern: str, lines: Sequence[str], start: int, end: int) -> int | None:
+def _find_line(
+    pattern: str,
+    lines: Sequence[str],
+    start: int,
+    end: int,
+) -> int | None:
     """Return the number of the first line in a range that begins with a pattern.
 
     White space before it is ignored.
@@ -196,7 +270,12 @@ def _read_comment(line: str) -> str:
     return str(value.trivia.comment)
 
 
-def _edit_with_tomlkit(text: str, section: str, key: str, value: Any) -> str:
+def _edit_with_tomlkit(
+    text: str,
+    section: str,
+    key: str,
+    value: Any,
+) -> str:
     """Let tomlkit find the place: dotted keys, inline tables, sections in several parts."""
     import tomlkit
 

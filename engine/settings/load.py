@@ -72,7 +72,11 @@ def parse_tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
         raise _explain_syntax(error, text, origin) from None
 
 
-def _explain_syntax(error: Exception, text: str, origin: str) -> SettingsError:
+def _explain_syntax(
+    error: Exception,
+    text: str,
+    origin: str,
+) -> SettingsError:
     """Return the error of a text that is not TOML, with the line if tomllib tells it."""
     # tomllib gives the place in its message only: `… (at line 3, column 1)`.
     reason, _, place = str(error).partition(" (at ")
@@ -230,7 +234,11 @@ def template(chosen: dict[str, dict[str, Any]]) -> str:
             elif is_common(field):
                 part.append(commented_default(key, field))
         if part:
-            lines += [f"[{name}]", *part, ""]
+            lines += [
+                f"[{name}]",
+                *part,
+                "",
+            ]
     text = "\n".join(lines)
     if not text.isascii():
         _refuse_undecodable(text)

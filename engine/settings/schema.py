@@ -42,8 +42,17 @@ class CorpusSettings(Section):
     paths: list[str] = key(
         [], "folders and files to read; relative paths start at the project folder", common=True
     )
-    include: list[str] = key(["**/*"], "glob patterns of files to read", common=True, min_length=1)
-    exclude: list[str] = key([], "glob patterns of files to skip", common=True)
+    include: list[str] = key(
+        ["**/*"],
+        "glob patterns of files to read",
+        common=True,
+        min_length=1,
+    )
+    exclude: list[str] = key(
+        [],
+        "glob patterns of files to skip",
+        common=True,
+    )
     follow_links: bool = key(
         False, "follow symbolic links that lead out of the folders; loops are never followed"
     )
@@ -185,7 +194,12 @@ class QuerySettings(Section):
         " in the words of somebody who does not know the terms of the document",
         min_length=1,
     )
-    per_chunk: int = key(3, "maximum number of queries per chunk", ge=1, le=20)
+    per_chunk: int = key(
+        3,
+        "maximum number of queries per chunk",
+        ge=1,
+        le=20,
+    )
     model: str = key(
         "",
         "GGUF file of the language model: a path, or the name of one from 'engine models get'"
@@ -213,7 +227,12 @@ class QuerySettings(Section):
     context_tokens: int = key(
         4096, "context size of the language model, in tokens", ge=512, le=131_072
     )
-    answer_tokens: int = key(768, "maximum length of an answer, in tokens", ge=64, le=8192)
+    answer_tokens: int = key(
+        768,
+        "maximum length of an answer, in tokens",
+        ge=64,
+        le=8192,
+    )
     concurrency: int = key(
         0, "parallel requests to the server; 0: one. A GGUF file answers one at a time", ge=0, le=64
     )
@@ -255,8 +274,18 @@ class QuerySettings(Section):
 class RankingSettings(Section):
     """BM25 rankings to learn from."""
 
-    k: int = key(1000, "depth of the BM25 rankings", ge=3, le=100_000)
-    m: int = key(9, "number of rank intervals (BMEmbed)", ge=2, le=64)
+    k: int = key(
+        1000,
+        "depth of the BM25 rankings",
+        ge=3,
+        le=100_000,
+    )
+    m: int = key(
+        9,
+        "number of rank intervals (BMEmbed)",
+        ge=2,
+        le=64,
+    )
     strategy: Literal["fine-to-coarse", "uniform"] = key(
         "fine-to-coarse", "how the sizes of the intervals grow"
     )
@@ -278,7 +307,12 @@ class EvaluationSettings(Section):
         gt=0,
         lt=0.9,
     )
-    max_heldout: int = key(600, "maximum number of held-out queries", ge=20, le=MAX_WHOLE_NUMBER)
+    max_heldout: int = key(
+        600,
+        "maximum number of held-out queries",
+        ge=20,
+        le=MAX_WHOLE_NUMBER,
+    )
     bootstrap_samples: int = key(
         10_000, "bootstrap samples per confidence interval", ge=100, le=1_000_000
     )
@@ -287,7 +321,12 @@ class EvaluationSettings(Section):
         "interpolation weights to try (1: adapted, 0: base); each embeds about 100,000 chunks or"
         " fewer once more",
     )
-    depth: int = key(100, "ranking depth at which systems are compared and fused", ge=10, le=10_000)
+    depth: int = key(
+        100,
+        "ranking depth at which systems are compared and fused",
+        ge=10,
+        le=10_000,
+    )
     gate: Literal["expected", "strict"] = key(
         "expected",
         "when an adapted encoder comes into use: expected (proved on your documents, or expected to"
@@ -319,9 +358,25 @@ class SearchSettings(Section):
         "fusion of both rankings: by rrf, weighted scores, or auto (equal weights, unless another"
         " proves better)",
     )
-    rrf_k: int = key(40, "constant k of reciprocal rank fusion", ge=1, le=MAX_WHOLE_NUMBER)
-    weight: float = key(0.5, "weight of the semantic score, if fusion is weighted", ge=0, le=1)
-    top: int = key(10, "number of hits", common=True, ge=1, le=1000)
+    rrf_k: int = key(
+        40,
+        "constant k of reciprocal rank fusion",
+        ge=1,
+        le=MAX_WHOLE_NUMBER,
+    )
+    weight: float = key(
+        0.5,
+        "weight of the semantic score, if fusion is weighted",
+        ge=0,
+        le=1,
+    )
+    top: int = key(
+        10,
+        "number of hits",
+        common=True,
+        ge=1,
+        le=1000,
+    )
     named_documents: bool = key(
         True, "search only the named file if a query contains a file name, such as lease.pdf"
     )

@@ -27,7 +27,13 @@ MAX_WHOLE_NUMBER = 1_000_000_000
 T = TypeVar("T")
 
 
-def key(default: T, description: str, *, common: bool = False, **bounds: Any) -> T:
+def key(
+    default: T,
+    description: str,
+    *,
+    common: bool = False,
+    **bounds: Any,
+) -> T:
     """Return a key of project.toml.
 
     `bounds`: as for pydantic's Field. A default of None means the preset's or the model's value.

@@ -75,7 +75,12 @@ class TrainingSettings(Section):
         ge=0,
         le=1,
     )
-    steps: int | None = key(None, "maximum number of training steps", ge=1, le=MAX_WHOLE_NUMBER)
+    steps: int | None = key(
+        None,
+        "maximum number of training steps",
+        ge=1,
+        le=MAX_WHOLE_NUMBER,
+    )
     epochs: int | None = key(
         None,
         "maximum number of passes over the queries, each ended by a check; 0: use steps",
@@ -88,8 +93,18 @@ class TrainingSettings(Section):
         ge=16,
         le=32768,
     )
-    queries_per_step: int | None = key(None, "queries per step", ge=1, le=4096)
-    negatives_per_query: int | None = key(None, "BM25 negatives added per query", ge=0, le=64)
+    queries_per_step: int | None = key(
+        None,
+        "queries per step",
+        ge=1,
+        le=4096,
+    )
+    negatives_per_query: int | None = key(
+        None,
+        "BM25 negatives added per query",
+        ge=0,
+        le=64,
+    )
     shared_chunks: int | None = key(
         None,
         "random chunks added to each step; unset: 8192 if only queries are adapted, else 0",
@@ -119,28 +134,90 @@ class TrainingSettings(Section):
         None, "alpha; smaller values sharpen the distribution of BM25 or a cross-encoder", gt=0
     )
     target: Target | None = key(None, "fixed alpha, or alpha per query for a given entropy")
-    target_entropy: float | None = key(None, "entropy in nats, if target is entropy", gt=0)
-    student_temperature: float | None = key(None, "tau of the student's softmax", ge=1e-4, le=100)
-    infonce_weight: float | None = key(None, "share of InfoNCE in the mixed loss", ge=0, le=1)
-    teacher_bm25_weight: float | None = key(None, "share of BM25 in the mixture", ge=0, le=1)
-    triplet_margin: float | None = key(None, "margin of the triplet loss, in cosine", ge=0, le=2)
+    target_entropy: float | None = key(
+        None,
+        "entropy in nats, if target is entropy",
+        gt=0,
+    )
+    student_temperature: float | None = key(
+        None,
+        "tau of the student's softmax",
+        ge=1e-4,
+        le=100,
+    )
+    infonce_weight: float | None = key(
+        None,
+        "share of InfoNCE in the mixed loss",
+        ge=0,
+        le=1,
+    )
+    teacher_bm25_weight: float | None = key(
+        None,
+        "share of BM25 in the mixture",
+        ge=0,
+        le=1,
+    )
+    triplet_margin: float | None = key(
+        None,
+        "margin of the triplet loss, in cosine",
+        ge=0,
+        le=2,
+    )
     in_batch: bool | None = key(
         None, "plackett_luce: compare a query with all chunks of a step, not only its own"
     )
-    label_smoothing: float | None = key(None, "label smoothing of plackett_luce", ge=0, le=0.5)
-    lora_rank: int | None = key(None, "rank of the LoRA adapter", ge=1, le=512)
-    lora_alpha: float | None = key(None, "scale (alpha) of the LoRA adapter", gt=0)
-    lora_dropout: float | None = key(None, "dropout of the LoRA adapter", ge=0, lt=1)
-    eval_every: int | None = key(None, "steps between held-out checks", ge=1, le=MAX_WHOLE_NUMBER)
+    label_smoothing: float | None = key(
+        None,
+        "label smoothing of plackett_luce",
+        ge=0,
+        le=0.5,
+    )
+    lora_rank: int | None = key(
+        None,
+        "rank of the LoRA adapter",
+        ge=1,
+        le=512,
+    )
+    lora_alpha: float | None = key(
+        None,
+        "scale (alpha) of the LoRA adapter",
+        gt=0,
+    )
+    lora_dropout: float | None = key(
+        None,
+        "dropout of the LoRA adapter",
+        ge=0,
+        lt=1,
+    )
+    eval_every: int | None = key(
+        None,
+        "steps between held-out checks",
+        ge=1,
+        le=MAX_WHOLE_NUMBER,
+    )
     patience: int | None = key(
         None, "held-out checks without gain before training stops", ge=1, le=MAX_WHOLE_NUMBER
     )
-    checkpoint_every: int | None = key(None, "steps between checkpoints", ge=1, le=MAX_WHOLE_NUMBER)
+    checkpoint_every: int | None = key(
+        None,
+        "steps between checkpoints",
+        ge=1,
+        le=MAX_WHOLE_NUMBER,
+    )
     warmup: float | None = key(
         None, "share of the steps in which the learning rate rises", ge=0, le=1
     )
-    weight_decay: float | None = key(None, "weight decay of AdamW", ge=0, le=1)
-    clip_norm: float | None = key(None, "maximum gradient norm", gt=0)
+    weight_decay: float | None = key(
+        None,
+        "weight decay of AdamW",
+        ge=0,
+        le=1,
+    )
+    clip_norm: float | None = key(
+        None,
+        "maximum gradient norm",
+        gt=0,
+    )
     model_dropout: bool | None = key(None, "use the model's own dropout; slow on a CPU")
     false_negatives: FalseNegatives | None = key(
         None,
@@ -172,7 +249,12 @@ class TrainingSettings(Section):
     method: Method | None = key(
         None, "FT: fine-tune on queries; PT: pre-train on masked words; PT-FT: both"
     )
-    pretrain_steps: int | None = key(None, "pre-training steps", ge=1, le=MAX_WHOLE_NUMBER)
+    pretrain_steps: int | None = key(
+        None,
+        "pre-training steps",
+        ge=1,
+        le=MAX_WHOLE_NUMBER,
+    )
     pretrain_chunks_per_step: int | None = key(
         None, "chunks per step of pre-training", ge=1, le=4096
     )
@@ -190,7 +272,12 @@ class TrainingSettings(Section):
     mask_share: float | None = key(
         None, "share of the tokens that pre-training masks", ge=0.01, le=0.9
     )
-    seed: int = key(0, "seed of all random choices in training", ge=0, lt=2**32)
+    seed: int = key(
+        0,
+        "seed of all random choices in training",
+        ge=0,
+        lt=2**32,
+    )
 
     def overrides(self) -> dict[str, Any]:
         """Return the values of the training recipe that the user set.

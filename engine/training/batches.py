@@ -85,7 +85,12 @@ class BatchSampler:
         size = min(self._config.queries_per_step, self._unit_count)
         share = self._config.everyday_share
         if share is None or not len(self._everyday):
-            return epoch_order([self._config.seed, Stream.UNITS], step, size, self._unit_count)
+            return epoch_order(
+                [self._config.seed, Stream.UNITS],
+                step,
+                size,
+                self._unit_count,
+            )
         before = step * size  # units of all steps before this one
         after = before + size
         everyday_before = round(before * share)
@@ -98,13 +103,24 @@ class BatchSampler:
         )
         return np.concatenate([everyday, others])
 
-    def _draw_of_kind(self, units: IntArray, stream: Stream, first: int, last: int) -> IntArray:
+    def _draw_of_kind(
+        self,
+        units: IntArray,
+        stream: Stream,
+        first: int,
+        last: int,
+    ) -> IntArray:
         """Return the units of the draws [first, last), at most each unit once.
 
         Every pass over `units` is a new permutation. `stream`: the source of its random numbers.
         """
         last = min(last, first + len(units))
-        chosen = draw_units([self._config.seed, stream], first, last, len(units))
+        chosen = draw_units(
+            [self._config.seed, stream],
+            first,
+            last,
+            len(units),
+        )
         return units[chosen]
 
     def _build_query_batch(self, queries: IntArray, step: int) -> Batch:
@@ -115,7 +131,11 @@ class BatchSampler:
         members = np.column_stack([positives, negatives])  # (q, 1 + j)
         grades = self._collect_grades(queries, positives)
         if grades:
-            graded = pad_rows([list(by_chunk) for by_chunk in grades], -1, np.int64)
+            graded = pad_rows(
+                [list(by_chunk) for by_chunk in grades],
+                -1,
+                np.int64,
+            )
             members = np.column_stack([members, graded])
         chunks = np.unique(members[members >= 0])
         candidates = None
@@ -163,12 +183,21 @@ class BatchSampler:
         first, last = self._config.negative_ranks
         pool = self._data.ranked_ids[queries, first:last]  # (q, ranks)
         is_positive = pool == positives[:, None]
-        return _draw_from_rows(pool, is_positive, self._config.negatives_per_query, rng)
+        return _draw_from_rows(
+            pool,
+            is_positive,
+            self._config.negatives_per_query,
+            rng,
+        )
 
     def _collect_bm25_scores(self, queries: IntArray, chunks: IntArray) -> FloatArray:
         """Return BM25 of every (query, chunk) pair (q, c) by the rankings; 0 beyond a ranking."""
         # Column of each chunk of the data, −1 if not in `chunks`; the last serves the padding −1.
-        column_of = np.full(len(self._data.chunks) + 1, -1, dtype=np.int64)
+        column_of = np.full(
+            len(self._data.chunks) + 1,
+            -1,
+            dtype=np.int64,
+        )
         column_of[chunks] = np.arange(len(chunks))
         columns = column_of[self._data.ranked_ids[queries]]  # (q, k)
         ranked_scores = self._data.ranked_scores[queries]
@@ -238,7 +267,11 @@ def _draw_from_rows(
     keys = rng.random(pool.shape)
     keys[(pool < 0) | excluded] = 2.0
     order = np.argsort(keys, axis=1)[:, :count]
-    chosen = np.take_along_axis(pool, order, axis=1)
+    chosen = np.take_along_axis(
+        pool,
+        order,
+        axis=1,
+    )
     is_allowed = np.take_along_axis(keys, order, axis=1) < 2.0
     return np.where(is_allowed, chosen, -1).astype(np.int64)
 
@@ -270,15 +303,30 @@ def _compute_gains(chunks: IntArray, grades: Sequence[Mapping[int, int]]) -> Flo
     return gains
 
 
-def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArray:
+def epoch_order(
+    seed: Sequence[int],
+    step: int,
+    size: int,
+    units: int,
+) -> IntArray:
     """Return the `size` units of a step, counted from 0; every epoch is a new permutation.
 
     The permutation of all `units` is seeded by the number of the epoch.
     """
-    return draw_units(seed, step * size, (step + 1) * size, units)
+    return draw_units(
+        seed,
+        step * size,
+        (step + 1) * size,
+        units,
+    )
 
 
-def draw_units(seed: Sequence[int], first: int, last: int, units: int) -> IntArray:
+def draw_units(
+    seed: Sequence[int],
+    first: int,
+    last: int,
+    units: int,
+) -> IntArray:
     """Return the units of the draws [first, last), counted from 0 over all epochs.
 
     Each epoch draws every unit once, in a permutation seeded by its number.

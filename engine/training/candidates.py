@@ -35,7 +35,11 @@ def candidate_lists(
     list_scores = []
     for row, positive in enumerate(positives.tolist()):
         score_of = dict(zip(ranked[row].tolist(), scores[row].tolist(), strict=True))
-        best = [positive, *ranked[row, :count].tolist(), *nearest[row, :count].tolist()]
+        best = [
+            positive,
+            *ranked[row, :count].tolist(),
+            *nearest[row, :count].tolist(),
+        ]
         members = [chunk for chunk in dict.fromkeys(best) if chunk >= 0]  # each once, in order
         lists.append(members)
         list_scores.append([score_of.get(chunk, 0.0) for chunk in members])

@@ -94,7 +94,12 @@ class TrainingState:
         return better
 
 
-def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor]) -> None:
+def save(
+    folder: Path,
+    key: str,
+    state: TrainingState,
+    tensors: dict[str, Tensor],
+) -> None:
     """Write a checkpoint of the training named by `key`, and delete all but the newest two.
 
     A valid checkpoint of the same step is kept. Raises ResourceError if the disk is full.
@@ -113,7 +118,12 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         cpu_tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         payload = serialise(cpu_tensors)
         digest = hashlib.sha256(payload).hexdigest()
-        content = {"version": VERSION, "key": key, "sha256": digest, "state": asdict(state)}
+        content = {
+            "version": VERSION,
+            "key": key,
+            "sha256": digest,
+            "state": asdict(state),
+        }
         with publish_folder(folder / f".writing-{os.getpid()}", final) as temporary:
             (temporary / "tensors.safetensors").write_bytes(payload)
             (temporary / "state.json").write_text(json.dumps(content), encoding="utf-8")
@@ -153,7 +163,11 @@ def _load(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | N
     try:
         content: dict[str, Any] = json.loads((folder / "state.json").read_text("utf-8"))
         payload = (folder / "tensors.safetensors").read_bytes()
-        expected = (VERSION, key, hashlib.sha256(payload).hexdigest())
+        expected = (
+            VERSION,
+            key,
+            hashlib.sha256(payload).hexdigest(),
+        )
         if (content["version"], content["key"], content["sha256"]) != expected:
             return None
         return TrainingState(**content["state"]), deserialise(payload)

@@ -91,7 +91,11 @@ class TrainingData:
             self.heldout_hard,
         ]
         if lists:
-            arrays += [lists.queries, lists.chunks, lists.scores]
+            arrays += [
+                lists.queries,
+                lists.chunks,
+                lists.scores,
+            ]
         # A black box's vectors decide what is learnt, since they are joined with the student's.
         if self.base_heldout is not None:
             arrays += [self.base_queries, self.base_heldout]

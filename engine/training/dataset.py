@@ -98,9 +98,19 @@ def training_data(
         # decide what comes into use.
         written = document_queries(context.store)
         chunks = strip_chunks(chunks, find_untrained(context, chunks, written))
-    rows = train_rows(context.settings, queries, chunks, graded_texts_if_selected(context))
+    rows = train_rows(
+        context.settings,
+        queries,
+        chunks,
+        graded_texts_if_selected(context),
+    )
     ranked_rows = find_chunk_rows(chunks, ranked.ids)
-    validation, chunks = choose_stopping_queries(context, queries, chunks, ranked_rows)
+    validation, chunks = choose_stopping_queries(
+        context,
+        queries,
+        chunks,
+        ranked_rows,
+    )
 
     # What is learnt from, by rows of all chunks.
     ranked_rows = ranked_rows[rows]
@@ -110,21 +120,53 @@ def training_data(
     positives = find_chunk_rows(chunks, [query.chunk_id for query in trained])
     lists = None
     if config.uses_candidates:
-        nearest = find_nearest(context, config, texts, chunks)
-        lists = candidate_lists(positives, ranked_rows, ranked_scores, nearest, config)
+        nearest = find_nearest(
+            context,
+            config,
+            texts,
+            chunks,
+        )
+        lists = candidate_lists(
+            positives,
+            ranked_rows,
+            ranked_scores,
+            nearest,
+            config,
+        )
     elif config.uses_lists:
-        lists = sampled_lists(context, ranked, rows, chunks)
-    grades = _grade_chunks(context, config, queries, texts, chunks)
+        lists = sampled_lists(
+            context,
+            ranked,
+            rows,
+            chunks,
+        )
+    grades = _grade_chunks(
+        context,
+        config,
+        queries,
+        texts,
+        chunks,
+    )
 
     # A sample of the chunks is used; a chunk's position in the sample replaces its row.
     needed = [positives, *_find_needed(validation, lists, grades)]
     if config.negatives_per_query:
         first, last = config.negative_ranks
         needed.append(ranked_rows[:, first:last])
-    sampled_rows = sample_indices(len(chunks), context.settings.training.seed, needed)
+    sampled_rows = sample_indices(
+        len(chunks),
+        context.settings.training.seed,
+        needed,
+    )
     position = _number_rows(sampled_rows, len(chunks))
     kept_chunks = context.store.read_whole([chunks[row] for row in sampled_rows])
-    base = _encode_by_base(context, config, texts, kept_chunks, validation.texts)
+    base = _encode_by_base(
+        context,
+        config,
+        texts,
+        kept_chunks,
+        validation.texts,
+    )
     if lists is not None:
         lists = replace(lists, chunks=position[lists.chunks])
     return TrainingData(
@@ -271,7 +313,11 @@ def _encode_by_base(
     if not config.augmentation:
         return _BaseEncodings(encoder.encode_queries(texts, check_stop), base_chunks)
     vectors = add_cache(context, encoder).encode_queries([*texts, *heldout], check_stop)
-    return _BaseEncodings(vectors[: len(texts)], base_chunks, vectors[len(texts) :])
+    return _BaseEncodings(
+        vectors[: len(texts)],
+        base_chunks,
+        vectors[len(texts) :],
+    )
 
 
 def sampled_lists(
@@ -281,10 +327,20 @@ def sampled_lists(
 
     `rows`: the training queries among those of `ranked`; lists have their positions in `rows`.
     """
-    trained = RankedLists(ranked.query_ids[rows], ranked.ids[rows], ranked.scores[rows])
+    trained = RankedLists(
+        ranked.query_ids[rows],
+        ranked.ids[rows],
+        ranked.scores[rows],
+    )
     settings = context.settings.ranking
     seed = context.settings.training.seed
-    sampled = sample_lists(trained, settings.m, settings.lists_per_query, seed, settings.strategy)
+    sampled = sample_lists(
+        trained,
+        settings.m,
+        settings.lists_per_query,
+        seed,
+        settings.strategy,
+    )
     query_ids = trained.query_ids.tolist()
     position_of = {query_id: position for position, query_id in enumerate(query_ids)}
     positions = [position_of[query_id] for query_id in sampled.queries.tolist()]

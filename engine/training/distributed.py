@@ -77,7 +77,12 @@ class Group(Peers):
         """Return the value as `Peers.decide`. Raises StageError if a process is gone."""
         values = [value if self.leads else None]  # torch replaces the entry by the leader's
         with _connection_errors():
-            dist.broadcast_object_list(values, src=0, group=self._group, device=torch.device("cpu"))
+            dist.broadcast_object_list(
+                values,
+                src=0,
+                group=self._group,
+                device=torch.device("cpu"),
+            )
         return values[0]  # type: ignore[return-value]
 
 
@@ -138,7 +143,12 @@ def _join(launch: Launch, wait: timedelta) -> Iterator[Group]:
     backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
     # torch's own errors are RuntimeErrors.
     try:
-        dist.init_process_group(backend, rank=launch.rank, world_size=launch.count, timeout=wait)
+        dist.init_process_group(
+            backend,
+            rank=launch.rank,
+            world_size=launch.count,
+            timeout=wait,
+        )
     except (RuntimeError, ValueError) as error:
         raise StageError(
             f"The {launch.count} processes of this training did not find each other.",
@@ -188,7 +198,12 @@ def _check_version(peers: Peers) -> None:
         )
 
 
-def _adapt_job(job: Job, launch: Launch, peers: Peers, resources: ExitStack) -> Job:
+def _adapt_job(
+    job: Job,
+    launch: Launch,
+    peers: Peers,
+    resources: ExitStack,
+) -> Job:
     """Return the job for this process, with its own GPU or its share of the CPU's cores.
 
     A process that lacks the leader's model gets it in a temporary folder, as long as `resources`
@@ -211,7 +226,11 @@ def _adapt_job(job: Job, launch: Launch, peers: Peers, resources: ExitStack) -> 
             folder = resources.enter_context(TemporaryDirectory(prefix="bmembed-"))
             model = replace(model, path=Path(folder))
             write_tree(files, model.path)
-    return replace(job, hardware=hardware, model=model)
+    return replace(
+        job,
+        hardware=hardware,
+        model=model,
+    )
 
 
 def _is_here(model: ModelFolder) -> bool:
@@ -264,7 +283,13 @@ def _open_launcher_store() -> Store:
     host = os.environ["MASTER_ADDR"]
     port = int(os.environ["MASTER_PORT"])
     # Torch for Windows has no libuv, which the store's server alone would need.
-    return TCPStore(host, port, is_master=False, timeout=_STORE_TIMEOUT, use_libuv=False)
+    return TCPStore(
+        host,
+        port,
+        is_master=False,
+        timeout=_STORE_TIMEOUT,
+        use_libuv=False,
+    )
 
 
 def _release_key() -> str:

@@ -51,7 +51,11 @@ def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None
     distinct.pop(-1, None)  # padding
     size = max(config.heldout_pool, len(np.unique(positives)))
     chunks = np.sort(np.array(list(distinct)[:size], dtype=np.int64))
-    return HeldOutPool(queries, chunks, np.searchsorted(chunks, positives))
+    return HeldOutPool(
+        queries,
+        chunks,
+        np.searchsorted(chunks, positives),
+    )
 
 
 @dataclass(frozen=True, slots=True)

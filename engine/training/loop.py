@@ -84,7 +84,13 @@ class Setup:
         job = self.job
         device = job.hardware.device.partition(":")[0]
         dtype = job.hardware.dtype
-        recipe = [job.model.fingerprint, job.data.digest(), asdict(job.config), device, dtype]
+        recipe = [
+            job.model.fingerprint,
+            job.data.digest(),
+            asdict(job.config),
+            device,
+            dtype,
+        ]
         return json_sha256([*before, *recipe, *after])
 
 
@@ -99,21 +105,36 @@ def prepare(
     config = job.config
     hardware = job.hardware
     with faults.memory_errors():
-        student = Student(job.model, config, hardware, whole=whole)
+        student = Student(
+            job.model,
+            config,
+            hardware,
+            whole=whole,
+        )
         free = max(0, free_memory(hardware, peers.local_count) - student.state_bytes)
         plan = peers.decide(make_plan(student, config, hardware, free))
         if plan.checkpointing:
             student.checkpoint_blocks()
         count, threads, why = peers.decide(choose_workers(student, config, hardware, free))
         if report:
-            at_a_time = HardwareChoice("micro-batches at a time", str(count), why)
+            at_a_time = HardwareChoice(
+                "micro-batches at a time",
+                str(count),
+                why,
+            )
             for choice in (*plan.choices, at_a_time):
                 event = Choice(
                     stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason
                 )
                 job.emit(event)
         with Workers(count, threads) as workers:
-            yield Setup(job=job, student=student, workers=workers, plan=plan, peers=peers)
+            yield Setup(
+                job=job,
+                student=student,
+                workers=workers,
+                plan=plan,
+                peers=peers,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +173,13 @@ class Loop(ABC):
     keeps_graphs = False
     """Whether the current step keeps the graphs of all its texts, so that none is encoded twice."""
 
-    def __init__(self, setup: Setup, steps: int, pool: HeldOutPool | None, key: str) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        steps: int,
+        pool: HeldOutPool | None,
+        key: str,
+    ) -> None:
         self.job = setup.job
         self.student = setup.student
         self.workers = setup.workers
@@ -177,7 +204,11 @@ class Loop(ABC):
             self._stop_if_asked,
             self.peers,
         )
-        self.meter = Meter(steps, self.hardware.device, self.emit)
+        self.meter = Meter(
+            steps,
+            self.hardware.device,
+            self.emit,
+        )
         self.state = checkpoint.TrainingState()
         self.best = self.student.snapshot()
         self.prepared = False
@@ -204,7 +235,12 @@ class Loop(ABC):
         parameters = [{"params": list(group)} for group in groups]
         decay = self.config.weight_decay
         fused = self.plan.fused or None
-        return torch.optim.AdamW(parameters, lr=0.0, weight_decay=decay, fused=fused)
+        return torch.optim.AdamW(
+            parameters,
+            lr=0.0,
+            weight_decay=decay,
+            fused=fused,
+        )
 
     @abstractmethod
     def _compute_gradients(self) -> Gradients:
@@ -230,7 +266,11 @@ class Loop(ABC):
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return all tensors that a checkpoint holds."""
-        return optimizer.pack(self.masters, self.best, self.optimizer)
+        return optimizer.pack(
+            self.masters,
+            self.best,
+            self.optimizer,
+        )
 
     def _train(self) -> TrainResult:
         """Train from the last checkpoint, or the prepared state, to the adapter."""
@@ -274,7 +314,11 @@ class Loop(ABC):
             master.grad = gradient
         norm = torch.nn.utils.clip_grad_norm_(step.trained, config.clip_norm).item()
         if not (math.isfinite(step.loss) and math.isfinite(norm)):
-            raise faults.not_finite(state.step + 1, self.hardware.dtype, self.rate_setting)
+            raise faults.not_finite(
+                state.step + 1,
+                self.hardware.dtype,
+                self.rate_setting,
+            )
         for group, rate in zip(self.optimizer.param_groups, step.rates, strict=True):
             group["lr"] = rate
         self.optimizer.step()
@@ -282,7 +326,13 @@ class Loop(ABC):
         state.step += 1
         state.add(step.loss, step.entropy)
         seconds = time.monotonic() - started
-        self.meter.record_step(state.step, step.loss, max(step.rates), step.tokens, seconds)
+        self.meter.record_step(
+            state.step,
+            step.loss,
+            max(step.rates),
+            step.tokens,
+            seconds,
+        )
 
     def _compute_within_memory(self) -> Gradients:
         """Return the gradients of the next step, with its random seed.
@@ -347,9 +397,19 @@ class Loop(ABC):
         queries = self.encoder.queries(self.pool_queries)
         chunks = self._pool_vectors(self.pool)
         if self.config.augmentation:
-            queries, chunks = join_black_box(self.data, self.pool, queries, chunks)
+            queries, chunks = join_black_box(
+                self.data,
+                self.pool,
+                queries,
+                chunks,
+            )
         similarity = self.student.text_model.similarity
-        figures = measure(queries, chunks, self.pool.positives, similarity)
+        figures = measure(
+            queries,
+            chunks,
+            self.pool.positives,
+            similarity,
+        )
         better = state.record(figures)
         if better:
             self.best = self.student.snapshot()
@@ -376,7 +436,11 @@ class Loop(ABC):
             return
         if self.prepared:
             self._save_checkpoint()
-        raise faults.cancelled(self.state.step, self.steps, self.name)
+        raise faults.cancelled(
+            self.state.step,
+            self.steps,
+            self.name,
+        )
 
     def _count_seconds(self) -> None:
         """Add the time since the last call to what the training has taken."""
@@ -388,7 +452,12 @@ class Loop(ABC):
         """Write a checkpoint; of several processes, only the leading one does."""
         self._count_seconds()
         if self.peers.leads:
-            checkpoint.save(self.job.folder, self.key, self.state, self._tensors())
+            checkpoint.save(
+                self.job.folder,
+                self.key,
+                self.state,
+                self._tensors(),
+            )
 
     def _resume(self) -> None:
         """Go on from the newest checkpoint, if there is one. Only the leading process reads it."""
@@ -399,7 +468,11 @@ class Loop(ABC):
         if newest is None:
             return
         self.state, tensors = newest
-        self.best = optimizer.restore(tensors, self.masters, self.optimizer)
+        self.best = optimizer.restore(
+            tensors,
+            self.masters,
+            self.optimizer,
+        )
         self._publish()
         self.report_choice(
             f"first step{self.steps_suffix}",
@@ -413,12 +486,21 @@ class Loop(ABC):
         state = self.state
         why = self._explain_end(ended)
         if why:
-            self.report_choice(f"steps{self.steps_suffix}", state.step, why)
+            self.report_choice(
+                f"steps{self.steps_suffix}",
+                state.step,
+                why,
+            )
         weights = self.best if self.chooses_step else self.student.snapshot()
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
             tensors = weights | self.student.untrained
-            write_adapter(adapter, self.student.adapter_settings, tensors, self.student.metadata)
+            write_adapter(
+                adapter,
+                self.student.adapter_settings,
+                tensors,
+                self.student.metadata,
+            )
         best_step = state.step
         best_ndcg: float | None = None
         if self.chooses_step and state.best_step is not None:
@@ -436,6 +518,11 @@ class Loop(ABC):
             seconds=state.seconds,
         )
 
-    def report_choice(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(
+        self,
+        setting: str,
+        value: object,
+        reason: str,
+    ) -> None:
         """Report an automatic choice and its reason."""
         self.emit(Choice(stage=STAGE, setting=setting, value=str(value), reason=reason))

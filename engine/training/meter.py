@@ -17,7 +17,12 @@ _SMOOTHING = 0.9
 class Meter:
     """Smooths the steps' seconds and tokens by an exponential mean, and emits TrainStep events."""
 
-    def __init__(self, steps: int, device: str, emit: Emit) -> None:
+    def __init__(
+        self,
+        steps: int,
+        device: str,
+        emit: Emit,
+    ) -> None:
         self._steps = steps
         self._device = device
         self._emit = emit
@@ -26,7 +31,14 @@ class Meter:
         self._tokens = 0.0
         self._emitted_at = float("-inf")
 
-    def record_step(self, step: int, loss: float, rate: float, tokens: int, seconds: float) -> None:
+    def record_step(
+        self,
+        step: int,
+        loss: float,
+        rate: float,
+        tokens: int,
+        seconds: float,
+    ) -> None:
         """Record step number `step` (from 1), which took `seconds` for `tokens`."""
         keep = _SMOOTHING if self._seconds else 0.0  # the first step has no mean before it
         self._seconds = keep * self._seconds + (1 - keep) * seconds

@@ -78,7 +78,11 @@ def _pretrain(context: StageContext, job: Job) -> tuple[TrainResult | None, str]
     if reason:
         return None, reason
     why = f"training.method is {config.method}"
-    context.report_choice("pre-training", f"{config.pretrain_steps} steps", why)
+    context.report_choice(
+        "pre-training",
+        f"{config.pretrain_steps} steps",
+        why,
+    )
     result = pretrain(job)
     if job.hardware.device != "cpu":
         _free_gpu_memory()

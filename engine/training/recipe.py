@@ -36,10 +36,18 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
     config = config_of(with_backend(snapshot))
     if not config.epochs:
         return config
-    return set_steps(config, snapshot.settings, _count_training_queries(snapshot))
+    return set_steps(
+        config,
+        snapshot.settings,
+        _count_training_queries(snapshot),
+    )
 
 
-def is_of_source(text: str, source: QuerySource, graded: Collection[str]) -> bool:
+def is_of_source(
+    text: str,
+    source: QuerySource,
+    graded: Collection[str],
+) -> bool:
     """Return whether a training query is of `training.query_source`.
 
     `graded`: texts of the queries imported with a grade.
@@ -69,7 +77,11 @@ def _count_training_queries(snapshot: ProjectSnapshot) -> int:
     return sum(is_of_source(query.text, source, graded) for query in queries)
 
 
-def set_steps(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:
+def set_steps(
+    config: TrainingConfig,
+    settings: Settings,
+    count: int,
+) -> TrainingConfig:
     """Return the config with the steps of its `epochs` over `count` queries, if it has epochs."""
     if not config.epochs:
         return config
@@ -86,7 +98,11 @@ def set_steps(config: TrainingConfig, settings: Settings, count: int) -> Trainin
     )
 
 
-def limit_epochs(config: TrainingConfig, data: TrainingData, settings: Settings) -> TrainingConfig:
+def limit_epochs(
+    config: TrainingConfig,
+    data: TrainingData,
+    settings: Settings,
+) -> TrainingConfig:
     """Return the config with fewer epochs if there are no held-out queries to stop the training.
 
     It then makes `patience` epochs, like a training whose checks show no gain. Epochs that

@@ -119,7 +119,12 @@ class TrainStage(Stage):
 
         queries = context.store.queries()
         chunks = context.store.chunks()
-        reason = why_untrained(context.settings, queries, chunks, graded_texts_if_selected(context))
+        reason = why_untrained(
+            context.settings,
+            queries,
+            chunks,
+            graded_texts_if_selected(context),
+        )
         if reason:
             return _publish_reason(context, reason)
         from engine.encoders.for_project import training_hardware
@@ -130,14 +135,33 @@ class TrainStage(Stage):
         hardware = training_hardware(context)
         data = training_data(context, config, chunks)
         planned = config.steps
-        config = limit_epochs(config, data, context.settings)
+        config = limit_epochs(
+            config,
+            data,
+            context.settings,
+        )
         if config.steps != planned:
             why = f"of {planned}, as there is no check that could end the training"
-            context.report_choice("steps", config.steps, why)
+            context.report_choice(
+                "steps",
+                config.steps,
+                why,
+            )
         checkpoints = context.project.path / "checkpoints" / context.fingerprint
-        checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
+        checkpoints.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         model = project_model(context.settings)
-        result, reason = learn(context, model, data, config, hardware, checkpoints)
+        result, reason = learn(
+            context,
+            model,
+            data,
+            config,
+            hardware,
+            checkpoints,
+        )
         if result is None:
             summary = _publish_reason(context, reason)
             try_remove_tree(context.project.path / "checkpoints")
@@ -160,10 +184,18 @@ def _report_choices(context: StageContext, config: TrainingConfig) -> None:
     settings = context.settings
     if config.max_tokens < min(settings.corpus.chunk_tokens, settings.encoder.max_tokens):
         why = "longer ones are cut in training (training.max_tokens)"
-        context.report_choice("tokens of a text", config.max_tokens, why)
+        context.report_choice(
+            "tokens of a text",
+            config.max_tokens,
+            why,
+        )
     if config.augmentation:
         why = f"encoder.small_model, joined by {config.augmentation}"
-        context.report_choice("trained", project_model(settings).name, why)
+        context.report_choice(
+            "trained",
+            project_model(settings).name,
+            why,
+        )
     if config.weights == "all":
         context.report_choice(
             "trained weights", "all", "training.weights: there are no LoRA layers"
@@ -175,16 +207,28 @@ def _report_choices(context: StageContext, config: TrainingConfig) -> None:
     why = f"preset '{chosen.preset}'"
     if chosen.objective is not None:
         why = "it is set in project.toml"
-    context.report_choice("objective", config.objective, why)
+    context.report_choice(
+        "objective",
+        config.objective,
+        why,
+    )
     _, why = choose_adapter_scope(settings, config)
-    context.report_choice("adapter scope", config.adapter_scope, why)
+    context.report_choice(
+        "adapter scope",
+        config.adapter_scope,
+        why,
+    )
     teacher, why = teacher_choice(config, settings.ranking.m)
     context.report_choice("teacher", teacher, why)
     if chosen.false_negatives not in (None, config.false_negatives):
         why = (
             f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
         )
-        context.report_choice("false negatives", config.false_negatives, why)
+        context.report_choice(
+            "false negatives",
+            config.false_negatives,
+            why,
+        )
 
 
 def _check_memory(settings: Settings, config: TrainingConfig) -> None:
@@ -198,14 +242,28 @@ def _check_memory(settings: Settings, config: TrainingConfig) -> None:
     model = project_model(settings)
     size = model_size(model)
     try:
-        check_all_weights_fit(size, "cpu", model.name, psutil.virtual_memory().total)
+        check_all_weights_fit(
+            size,
+            "cpu",
+            model.name,
+            psutil.virtual_memory().total,
+        )
     except ResourceError:
         # Looking for a GPU imports torch, which takes seconds, so memory is checked first.
-        device = foresee_device(settings.encoder.device, settings.encoder.dtype, "train")
+        device = foresee_device(
+            settings.encoder.device,
+            settings.encoder.dtype,
+            "train",
+        )
         if device == "cpu":
             raise
         number = int(device.partition(":")[2] or 0)
-        check_all_weights_fit(size, device, model.name, find_gpus().usable[number].memory)
+        check_all_weights_fit(
+            size,
+            device,
+            model.name,
+            find_gpus().usable[number].memory,
+        )
 
 
 def _graded_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
@@ -234,7 +292,11 @@ def _publish_adapter(
 ) -> AdapterInfo:
     """Copy a trained adapter into the project, and return its record."""
     with context.project.building("adapters", context.fingerprint) as building:
-        shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
+        shutil.copytree(
+            result.adapter,
+            building.folder,
+            dirs_exist_ok=True,
+        )
         write_history(building.folder, result.history)
     return AdapterInfo(
         building.name,

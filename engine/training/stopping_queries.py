@@ -66,8 +66,17 @@ def choose_stopping_queries(
     are_imported = uses_imported_validation(context.project, queries)
     if not are_imported:
         related = related_in(store)
-        written = written_for_stopping(queries, document_queries(store), chunks, related)
-    rows = generated_for_stopping(queries, chunks, backend_of_queries(context))
+        written = written_for_stopping(
+            queries,
+            document_queries(store),
+            chunks,
+            related,
+        )
+    rows = generated_for_stopping(
+        queries,
+        chunks,
+        backend_of_queries(context),
+    )
     count = len(written) + len(rows)
     if count < MIN_TO_STOP:
         if are_imported:
@@ -84,13 +93,23 @@ def choose_stopping_queries(
         "stopped by", value, "they are of validation documents, and none is extractive"
     )
     written_texts = [query.text for query in written]
-    written_hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)
+    written_hard = pad_rows(
+        [],
+        -1,
+        np.int64,
+        HARD_PER_QUERY,
+    )
     if written:
         best = find_chunk_rows(chunks, _best_by_bm25(context, written_texts))
         written_hard = without_answers(best, written, chunks)
     generated = [queries[row] for row in rows]
     best_rows = ranked_rows[rows, :HARD_PER_QUERY].tolist()
-    generated_hard = pad_rows(best_rows, -1, np.int64, HARD_PER_QUERY)
+    generated_hard = pad_rows(
+        best_rows,
+        -1,
+        np.int64,
+        HARD_PER_QUERY,
+    )
     generated_rows = find_chunk_rows(chunks, [query.chunk_id for query in generated])
     stopping = StoppingQueries(
         texts=[*written_texts, *(query.text for query in generated)],
@@ -169,7 +188,11 @@ def generated_for_stopping(
     return rows
 
 
-def without_answers(hard: Ids, written: Sequence[DocumentQuery], chunks: Sequence[Chunk]) -> Ids:
+def without_answers(
+    hard: Ids,
+    written: Sequence[DocumentQuery],
+    chunks: Sequence[Chunk],
+) -> Ids:
     """Return the rows of competing chunks `hard` (h, j) without those that answer the query, too.
 
     If a whole document answers a query, all of its chunks become −1.
@@ -179,7 +202,11 @@ def without_answers(hard: Ids, written: Sequence[DocumentQuery], chunks: Sequenc
     for row, query in enumerate(written):
         if query.chunk_id is None:
             whole_answers[row] = query.document_id
-    return np.where(owners[hard] == whole_answers[:, None], -1, hard)
+    return np.where(
+        owners[hard] == whole_answers[:, None],
+        -1,
+        hard,
+    )
 
 
 def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> Ids:
@@ -188,4 +215,9 @@ def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> Ids:
 
     index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
     ids = [hits for hits, _ in index.search_many(texts, HARD_PER_QUERY)]
-    return pad_rows(ids, -1, np.int64, HARD_PER_QUERY)
+    return pad_rows(
+        ids,
+        -1,
+        np.int64,
+        HARD_PER_QUERY,
+    )

@@ -23,7 +23,11 @@ class Stream(IntEnum):
     MASKS = 12
 
 
-def torch_seed(seed: int, step: int, rank: int) -> int:
+def torch_seed(
+    seed: int,
+    step: int,
+    rank: int,
+) -> int:
     """Return the seed of torch's generator, which draws a step's dropout.
 
     It differs between steps, between trainings with different seeds (up to a million steps), and

@@ -56,7 +56,12 @@ class _Training(Loop):
         after = []
         if start and setup.peers.leads:
             after.append(adapter_digest(start))
-        super().__init__(setup, config.steps, build_pool(data, config), setup.key(after=after))
+        super().__init__(
+            setup,
+            config.steps,
+            build_pool(data, config),
+            setup.key(after=after),
+        )
         self.optimizer = self._adamw(self.student.masters.values())
         self.sampler = BatchSampler(data, config)
         self.graphs_reported = False
@@ -76,9 +81,18 @@ class _Training(Loop):
         if self.config.similarity == "lorentz":
             queries = self.data.queries[:_SCALE_SAMPLE]
             chunks = self.data.chunks[:_SCALE_SAMPLE]
-            geometry = self.student.fit_geometry(self.config.curvature, queries, chunks)
+            geometry = self.student.fit_geometry(
+                self.config.curvature,
+                queries,
+                chunks,
+            )
             self.student.text_model.geometry = self.peers.decide(geometry)
-        self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
+        self.objective = Objective(
+            self.config,
+            base,
+            self.hardware.device,
+            self._pair_scores(),
+        )
         if self.job.start is not None:
             tensors: dict[str, Tensor] = {}
             if self.peers.leads:
@@ -97,9 +111,17 @@ class _Training(Loop):
         loss, entropy = self.objective.build_loss(batch)
         rows, batches = self._build_micro_batches(batch)
         if self.fixed is not None:
-            loss = self._add_fixed(self.fixed, batch, loss)
+            loss = self._add_fixed(
+                self.fixed,
+                batch,
+                loss,
+            )
         if config.augmentation:
-            loss = add_black_box(self.data, batch, loss)
+            loss = add_black_box(
+                self.data,
+                batch,
+                loss,
+            )
         student.training_mode()
         needed = student.graph_bytes(rows, self.peers.own_share(batches))
         self.keeps_graphs = needed <= plan.graph_bytes
@@ -119,7 +141,12 @@ class _Training(Loop):
         )
         if not self.graphs_reported:
             self._report_graphs(needed)
-        rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
+        rate = learning_rate(
+            step,
+            config.steps,
+            config.learning_rate,
+            config.warmup,
+        )
         tokens = sum(map(len, rows))
         return Gradients(
             loss=value,
@@ -136,7 +163,11 @@ class _Training(Loop):
         budget = self.plan.micro_batch_tokens
         queries = student.query_rows([self.data.queries[i] for i in batch.queries])
         lengths = list(map(len, queries))
-        batches = micro_batches(lengths, budget, prompt_length=student.query_prompt_length)
+        batches = micro_batches(
+            lengths,
+            budget,
+            prompt_length=student.query_prompt_length,
+        )
         if self.fixed is not None:
             return queries, batches
         chunks = student.chunk_rows([self.data.chunks[i] for i in batch.chunks])
@@ -148,7 +179,12 @@ class _Training(Loop):
         )
         return queries + chunks, batches
 
-    def _add_fixed(self, fixed: FloatArray, batch: Batch, loss: Loss) -> Loss:
+    def _add_fixed(
+        self,
+        fixed: FloatArray,
+        batch: Batch,
+        loss: Loss,
+    ) -> Loss:
         """Return a loss of the queries' vectors (q, d), from one of all vectors (q + c, d).
 
         The chunks have their `fixed` vectors (N, d).
@@ -164,7 +200,11 @@ class _Training(Loop):
             f"a step's graphs take about {needed / 2**20:,.0f} MB; {limit / 2**20:,.0f} MB may be"
             " kept (training.graph_memory_mb)"
         )
-        self.report_choice("GradCache", "off" if self.keeps_graphs else "on", why)
+        self.report_choice(
+            "GradCache",
+            "off" if self.keeps_graphs else "on",
+            why,
+        )
 
     def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
         """See `Loop`; fixed chunks need not be encoded."""

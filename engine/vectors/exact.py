@@ -56,9 +56,18 @@ def round_to(rows: Floats, dtype: np.dtype[Any]) -> Array:
     """Return rows (m, d) in a precision; in int8, the largest number of each row becomes 127."""
     if dtype != np.int8:
         return rows.astype(dtype)
-    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
+    largest = np.abs(rows).max(
+        axis=1,
+        keepdims=True,
+        initial=0,
+    )
     scaled = np.zeros_like(rows)
-    np.divide(127 * rows, largest, out=scaled, where=largest > 0)
+    np.divide(
+        127 * rows,
+        largest,
+        out=scaled,
+        where=largest > 0,
+    )
     return np.asarray(np.rint(scaled), np.int8)
 
 
@@ -70,19 +79,36 @@ def _compare_with_numpy(block: Array, vector: Floats) -> Floats:
         here = slice(start, start + _BLOCK)
         rows = block[here].astype(np.float32, copy=False)
         norms = np.linalg.norm(rows, axis=1) * length
-        np.divide(rows @ vector, norms, out=similarities[here], where=norms > 0)
+        np.divide(
+            rows @ vector,
+            norms,
+            out=similarities[here],
+            where=norms > 0,
+        )
     return similarities
 
 
-def ranks(ids: Ids, scores: Floats, positions: Ids) -> Ids:
+def ranks(
+    ids: Ids,
+    scores: Floats,
+    positions: Ids,
+) -> Ids:
     """Return the ranks (k,), from 1, that the scores at `positions` (k,) have among all scores.
 
     `scores` (n,): a higher one ranks first; equal scores rank in order of `ids` (n,).
     """
     ascending = np.sort(scores)
     selected = scores[positions]
-    not_above = np.searchsorted(ascending, selected, side="right")
-    below = np.searchsorted(ascending, selected, side="left")
+    not_above = np.searchsorted(
+        ascending,
+        selected,
+        side="right",
+    )
+    below = np.searchsorted(
+        ascending,
+        selected,
+        side="left",
+    )
     ranked: Ids = len(scores) - not_above + 1
     for place in np.flatnonzero(not_above - below > 1):
         tied_ids = ids[scores == selected[place]]

@@ -11,7 +11,11 @@ from engine.encoders.geometry.similarity import COSINE, IndexForm
 INDEX_FORMS: dict[str, IndexForm] = {form.name: form for form in (COSINE.index_form, LorentzForm())}
 """Forms by the name in a manifest."""
 
-DTYPES = {"f16": "float16", "f32": "float32", "i8": "int8"}
+DTYPES = {
+    "f16": "float16",
+    "f32": "float32",
+    "i8": "int8",
+}
 
 
 def index_form(manifest: Mapping[str, Any]) -> IndexForm:

@@ -32,7 +32,11 @@ def graph_of(path: Path) -> Path:
     return path.with_suffix(".usearch")
 
 
-def write_graph(path: Path, blocks: Iterable[Array], width: int) -> None:
+def write_graph(
+    path: Path,
+    blocks: Iterable[Array],
+    width: int,
+) -> None:
     """Build the graph of the rows in `blocks` (m, D), and save it to `path`.
 
     A row's key is its number among all rows, from 0. `width`: D. Raises OSError.
@@ -55,7 +59,11 @@ def write_graph(path: Path, blocks: Iterable[Array], width: int) -> None:
         keys = (len(index) + order).astype(np.uint64)
         added = _scale_to_int8(rows[order])
         threads = 1 if len(rows) <= ONE_THREAD else 0  # 0 means all
-        index.add(keys, added, threads=threads)
+        index.add(
+            keys,
+            added,
+            threads=threads,
+        )
     try:
         index.save(str(path))
     except RuntimeError as error:
@@ -71,7 +79,11 @@ def map_graph(path: Path) -> Any:
     return Index.restore(path, view=True)
 
 
-def find_candidates(graphs: Sequence[tuple[int, Any]], query_row: Floats, wanted: int) -> Ranking:
+def find_candidates(
+    graphs: Sequence[tuple[int, Any]],
+    query_row: Floats,
+    wanted: int,
+) -> Ranking:
     """Return the places (m,) of the rows nearest to a query (D,), and their distances (m,).
 
     A distance is 1 minus the approximate cosine. `graphs`: (place of the first row, graph) of each
@@ -100,7 +112,11 @@ def _scale_to_int8(rows: Floats) -> NDArray[np.int8]:
     Numbers more than about ten times as large as the others are clipped.
     """
     smallest = np.finfo(np.float32).tiny  # so that a row of zeros is not divided by 0
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    lengths = np.linalg.norm(
+        rows,
+        axis=1,
+        keepdims=True,
+    )
     scales = _choose_length(rows.shape[1]) / np.maximum(lengths, smallest)
     scaled = np.rint(rows * scales)
     return np.asarray(np.clip(scaled, -127, 127), np.int8)

@@ -131,9 +131,21 @@ class VectorIndex:
             "parts": {},
             "graphs": {},
         }
-        blocks = _convert_blocks(form, vectors, dtype, sizes.block)
+        blocks = _convert_blocks(
+            form,
+            vectors,
+            dtype,
+            sizes.block,
+        )
         nothing_gone = np.empty(0, np.int64)
-        return cls._write(folder, manifest, ids, blocks, nothing_gone, sizes)
+        return cls._write(
+            folder,
+            manifest,
+            ids,
+            blocks,
+            nothing_gone,
+            sizes,
+        )
 
     def updated(
         self, folder: Path, add: Ids, vectors: Rows, remove: Iterable[int]
@@ -181,10 +193,22 @@ class VectorIndex:
             if name in parts:
                 graphs[name] = digest
         self._link([*parts, *(graph_of(Path(name)).name for name in graphs)], folder)
-        manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
+        manifest = {
+            **self.manifest,
+            "removed": removed,
+            "parts": parts,
+            "graphs": graphs,
+        }
         new_ids = np.concatenate(ids)
         rows = chain.from_iterable(blocks)
-        return self._write(folder, manifest, new_ids, rows, gone, self.sizes)
+        return self._write(
+            folder,
+            manifest,
+            new_ids,
+            rows,
+            gone,
+            self.sizes,
+        )
 
     def needs_rebuild(self, changed: Ids) -> bool:
         """Return whether an update of these keys would leave too many deleted rows.
@@ -235,7 +259,12 @@ class VectorIndex:
                 # Files from the time when the index was smaller may have no graph yet.
                 for name, (rows, _) in parts.items():
                     if rows > sizes.graph_from and name not in graphs:
-                        _write_graph(folder / name, rows, manifest, sizes.block)
+                        _write_graph(
+                            folder / name,
+                            rows,
+                            manifest,
+                            sizes.block,
+                        )
                         graphs[name] = file_sha256(graph_of(folder / name))
             np.save(folder / GONE, gone)
             (folder / GONE).chmod(0o600)
@@ -247,7 +276,13 @@ class VectorIndex:
             "gone": file_sha256(folder / GONE),
         }
         write_text(folder / "manifest.json", json.dumps(manifest))
-        return cls(folder, manifest, map_parts(folder, manifest), gone, sizes)
+        return cls(
+            folder,
+            manifest,
+            map_parts(folder, manifest),
+            gone,
+            sizes,
+        )
 
     @classmethod
     def open(cls, folder: Path, sizes: IndexSizes = SIZES) -> VectorIndex:
@@ -259,7 +294,13 @@ class VectorIndex:
         manifest = read_manifest(folder)
         try:
             gone = np.load(folder / GONE).astype(np.int64)
-            opened = cls(folder, manifest, map_parts(folder, manifest), gone, sizes)
+            opened = cls(
+                folder,
+                manifest,
+                map_parts(folder, manifest),
+                gone,
+                sizes,
+            )
         except Exception as error:
             raise damage_error(folder, str(error)) from None
         if opened.count != len(opened.keys()):
@@ -333,20 +374,46 @@ class VectorIndex:
         """
         query_row = self.query_row(vector)
         if self.count <= self.sizes.exact_up_to or not self.form.of_cosines:
-            return self._find_nearest(self._places, query_row, k)
-        return self._find_nearest(self._find_candidates(query_row, k), query_row, k)
+            return self._find_nearest(
+                self._places,
+                query_row,
+                k,
+            )
+        return self._find_nearest(
+            self._find_candidates(query_row, k),
+            query_row,
+            k,
+        )
 
-    def search_among(self, vector: Floats, allowed: Ids, k: int) -> Ranking:
+    def search_among(
+        self,
+        vector: Floats,
+        allowed: Ids,
+        k: int,
+    ) -> Ranking:
         """Search as `search` does, among the ids `allowed` (n,) only and always exactly."""
         # Checks the vector, even if no key is allowed.
         query_row = self.query_row(vector)
-        return self._find_nearest(self._find_places(allowed), query_row, k)
+        return self._find_nearest(
+            self._find_places(allowed),
+            query_row,
+            k,
+        )
 
     def search_exactly(self, vector: Floats, k: int) -> Ranking:
         """Search as `search` does, but by comparing the query with all rows."""
-        return self._find_nearest(self._places, self.query_row(vector), k)
+        return self._find_nearest(
+            self._places,
+            self.query_row(vector),
+            k,
+        )
 
-    def _find_nearest(self, places: Ids, query_row: Floats, k: int) -> Ranking:
+    def _find_nearest(
+        self,
+        places: Ids,
+        query_row: Floats,
+        k: int,
+    ) -> Ranking:
         """Return the ids and similarities of the k nearest rows at `places`; ties by id."""
         import numpy as np
 
@@ -435,7 +502,12 @@ class VectorIndex:
         return entries
 
 
-def _write_graph(path: Path, count: int, manifest: dict[str, Any], block: int) -> None:
+def _write_graph(
+    path: Path,
+    count: int,
+    manifest: dict[str, Any],
+    block: int,
+) -> None:
     """Write the HNSW graph of the `count` rows in the file `path`, next to that file.
 
     Rows are read in blocks of `block`.
@@ -452,10 +524,19 @@ def _write_graph(path: Path, count: int, manifest: dict[str, Any], block: int) -
         map_part(path, count, width, dtype).rows[start : start + block]
         for start in range(0, count, block)
     )
-    write_graph(graph_of(path), blocks, width)
+    write_graph(
+        graph_of(path),
+        blocks,
+        width,
+    )
 
 
-def _convert_blocks(form: IndexForm, vectors: Rows, dtype: str, size: int) -> Iterator[Array]:
+def _convert_blocks(
+    form: IndexForm,
+    vectors: Rows,
+    dtype: str,
+    size: int,
+) -> Iterator[Array]:
     """Yield vectors (n, d) as rows in their stored form, in blocks (m, D) of up to `size` rows."""
     import numpy as np
 
@@ -468,7 +549,11 @@ def _convert_blocks(form: IndexForm, vectors: Rows, dtype: str, size: int) -> It
         yield round_to(form.rows(block), stored)
 
 
-def _read_blocks(part: Part, places: Ids, size: int) -> Iterator[Array]:
+def _read_blocks(
+    part: Part,
+    places: Ids,
+    size: int,
+) -> Iterator[Array]:
     """Yield the rows at `places`, counted within the file, in blocks (m, D) of at most `size`."""
     for start in range(0, len(places), size):
         yield part.rows[places[start : start + size]]

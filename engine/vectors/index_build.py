@@ -37,11 +37,19 @@ TIMED = 16
 """Number of chunks whose encoding is timed to estimate that of all."""
 FEW = 10_000
 """Up to so many chunks are embedded in any order."""
-BYTES = {"f32": 4, "f16": 2, "i8": 1}
+BYTES = {
+    "f32": 4,
+    "f16": 2,
+    "i8": 1,
+}
 """Size of a stored number, by type."""
 
 
-def index_megabytes(chunks: int, dimension: int, dtype: str) -> int:
+def index_megabytes(
+    chunks: int,
+    dimension: int,
+    dtype: str,
+) -> int:
     """Return roughly how many megabytes an index of so many chunks takes on disk."""
     return math.ceil(chunks * dimension * BYTES[dtype] / 1_000_000)
 
@@ -82,8 +90,16 @@ class IndexBuild:
         context = self._context
         adapter = self._chosen.chunk_adapter
         if adapter:
-            fingerprint = encoder_fingerprint_of(context, adapter, self._chosen.weight)
-            encoder = load_encoder(context, adapter, self._chosen.weight)
+            fingerprint = encoder_fingerprint_of(
+                context,
+                adapter,
+                self._chosen.weight,
+            )
+            encoder = load_encoder(
+                context,
+                adapter,
+                self._chosen.weight,
+            )
         else:
             fingerprint = encoder_fingerprint_of(context, None, 1.0)
             encoder = load_encoder(context)
@@ -95,10 +111,20 @@ class IndexBuild:
             self._announce(encoder, cached)
         with context.project.building("vectors", self._name) as building:
             if not shared:
-                self._write_index(building.folder, encoder, cache)
+                self._write_index(
+                    building.folder,
+                    encoder,
+                    cache,
+                )
             sampled = self._ids[:SAMPLES].tolist()
             texts = [context.store.chunk(chunk_id).embedded_text for chunk_id in sampled]
-            _write_query_encoder(context, building.folder, self.info, texts, encoder)
+            _write_query_encoder(
+                context,
+                building.folder,
+                self.info,
+                texts,
+                encoder,
+            )
         self._folder = building.name
         return len(cache.open_vectors(encoder.fingerprint, encoder.dimension)) - cached
 
@@ -107,7 +133,11 @@ class IndexBuild:
 
         `alone`: both search modes use it, so an index of semantic search is removed.
         """
-        artifact = Artifact(self.info, fingerprint, self._folder)
+        artifact = Artifact(
+            self.info,
+            fingerprint,
+            self._folder,
+        )
         replaced = SemanticVectorsInfo if alone else None
         self._context.store.put_artifact(artifact, instead_of=replaced)
 
@@ -120,7 +150,12 @@ class IndexBuild:
 
     def _build_info(self, encoder: Encoder, *, shared: bool) -> VectorsInfo:
         """Return the record of this index; `shared`: see `SemanticVectorsInfo`."""
-        info = _build_vectors_info(self._context, encoder, self._chosen, len(self._ids))
+        info = _build_vectors_info(
+            self._context,
+            encoder,
+            self._chosen,
+            len(self._ids),
+        )
         if self._kind is SemanticVectorsInfo:
             return SemanticVectorsInfo(**{**vars(info), "shared": shared})
         return info
@@ -128,7 +163,11 @@ class IndexBuild:
     def _announce(self, encoder: Encoder, cached: int) -> None:
         """Report how much disk space and time the second index takes, before it is built."""
         chunks = len(self._ids)
-        megabytes = index_megabytes(chunks, encoder.dimension, self._context.settings.vectors.dtype)
+        megabytes = index_megabytes(
+            chunks,
+            encoder.dimension,
+            self._context.settings.vectors.dtype,
+        )
         cost = f"{chunks:,} chunks, about {megabytes:,} MB on disk"
         missing = chunks - cached
         if missing > 0:
@@ -138,7 +177,12 @@ class IndexBuild:
             "index", "one more for semantic search", f"{cost}; search works meanwhile"
         )
 
-    def _write_index(self, folder: Path, encoder: Encoder, cache: EmbeddingCache) -> None:
+    def _write_index(
+        self,
+        folder: Path,
+        encoder: Encoder,
+        cache: EmbeddingCache,
+    ) -> None:
         """Embed the chunks, and write their index; if possible, as an update of a former one."""
         import numpy as np
 
@@ -146,17 +190,44 @@ class IndexBuild:
 
         context = self._context
         dtype = _choose_storage_type(context, encoder)
-        index = _open_similar(context, self._kind, encoder, dtype)
+        index = _open_similar(
+            context,
+            self._kind,
+            encoder,
+            dtype,
+        )
         new = self._ids
         if index is not None:
-            new = np.setdiff1d(self._ids, index.keys(), assume_unique=True)
-        vectors, index = self._embed(encoder, cache, new, index, dtype)
+            new = np.setdiff1d(
+                self._ids,
+                index.keys(),
+                assume_unique=True,
+            )
+        vectors, index = self._embed(
+            encoder,
+            cache,
+            new,
+            index,
+            dtype,
+        )
         if index is not None and _update(index, folder, self._ids, new, vectors):
             return
         if new is not self._ids:
             # No update was possible. This reads the vectors of all chunks from the cache.
-            vectors, _ = self._embed(encoder, cache, self._ids, index, dtype)
-        VectorIndex.build(folder, self._ids, vectors, similarity=encoder.similarity, dtype=dtype)
+            vectors, _ = self._embed(
+                encoder,
+                cache,
+                self._ids,
+                index,
+                dtype,
+            )
+        VectorIndex.build(
+            folder,
+            self._ids,
+            vectors,
+            similarity=encoder.similarity,
+            dtype=dtype,
+        )
 
     def _embed(
         self,
@@ -280,7 +351,12 @@ def _open_similar(
         if isinstance(info, SemanticVectorsInfo) and info.shared:
             continue
         if info.chunk_encoder == encoder.fingerprint and info.version == VERSION:
-            index = _open_if_similar(context, artifact, encoder, dtype)
+            index = _open_if_similar(
+                context,
+                artifact,
+                encoder,
+                dtype,
+            )
             if index is not None:
                 return index
     return None
@@ -318,7 +394,11 @@ def _update(
     import numpy as np
 
     known = index.keys()
-    is_new = np.isin(embedded, known, invert=True)
+    is_new = np.isin(
+        embedded,
+        known,
+        invert=True,
+    )
     if is_new.sum() > index.count:
         return False
     removed = known[np.isin(known, ids, invert=True)]

@@ -43,8 +43,19 @@ def embedding_on_nodes(
         dtype = encoder.hardware.dtype if isinstance(encoder, TransformerEncoder) else ""
         model_files = read_tree(weights, LOADED)
         adapter_files = read_tree(adapter, LOADED) if adapter else {}
-        arguments = (source, dtype, model_files, adapter_files, settings.max_tokens, weight)
-        nodes = Nodes[Texts, "Floats"](open_embedding, arguments, context.check_stop)
+        arguments = (
+            source,
+            dtype,
+            model_files,
+            adapter_files,
+            settings.max_tokens,
+            weight,
+        )
+        nodes = Nodes[Texts, "Floats"](
+            open_embedding,
+            arguments,
+            context.check_stop,
+        )
         with closing(nodes):
             context.report_choice(
                 "embedding",
@@ -69,5 +80,9 @@ def open_embedding(arguments: NodeArguments) -> Callable[[Texts], Floats]:
         write_tree(model_files, model)
         write_tree(adapter_files, adapter)
         moved = source.moved(model, dtype)
-        encoder = moved.load(max_tokens, adapter if adapter_files else None, weight)
+        encoder = moved.load(
+            max_tokens,
+            adapter if adapter_files else None,
+            weight,
+        )
     return encoder.encode_chunks

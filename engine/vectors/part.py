@@ -29,19 +29,40 @@ class Part:
     """The HNSW graph of the rows, None for a small file."""
 
 
-def part_size(count: int, width: int, dtype: np.dtype[Any]) -> int:
+def part_size(
+    count: int,
+    width: int,
+    dtype: np.dtype[Any],
+) -> int:
     """Return the size of a file in bytes."""
     return count * (8 + width * dtype.itemsize)
 
 
-def map_part(path: Path, count: int, width: int, dtype: np.dtype[Any], graph: Any = None) -> Part:
+def map_part(
+    path: Path,
+    count: int,
+    width: int,
+    dtype: np.dtype[Any],
+    graph: Any = None,
+) -> Part:
     """Map a file of `count` rows of `width` numbers, whose size has been checked.
 
     `graph`: the HNSW graph of the rows, if there is one.
     """
     stored = dtype.newbyteorder("<")
-    ids: Any = np.memmap(path, dtype="<i8", mode="r", shape=(count,))
-    rows: Any = np.memmap(path, dtype=stored, mode="r", offset=8 * count, shape=(count, width))
+    ids: Any = np.memmap(
+        path,
+        dtype="<i8",
+        mode="r",
+        shape=(count,),
+    )
+    rows: Any = np.memmap(
+        path,
+        dtype=stored,
+        mode="r",
+        offset=8 * count,
+        shape=(count, width),
+    )
     return Part(ids, rows, graph)
 
 
@@ -59,7 +80,11 @@ def map_parts(folder: Path, manifest: dict[str, Any]) -> list[Part]:
     return parts
 
 
-def write_part(path: Path, ids: Ids, blocks: Iterable[Array]) -> None:
+def write_part(
+    path: Path,
+    ids: Ids,
+    blocks: Iterable[Array],
+) -> None:
     """Write a file of rows, which come in `blocks` (m, D) in their stored form. Raises OSError."""
     with path.open("wb") as file:
         file.write(ids.astype("<i8").tobytes())

@@ -95,7 +95,11 @@ class PartialIndex:
         count = len(indexed) + int(is_new.sum())
         # Once all chunks are embedded, the stage itself writes the whole index.
         if not is_embedded.all() and self._finds_more(count):
-            vectors = CachedRows(cache, places[is_new], self._similarity)
+            vectors = CachedRows(
+                cache,
+                places[is_new],
+                self._similarity,
+            )
             self._publish(self._ids[is_new], vectors)
         duration = time.monotonic() - start
         self._due = time.monotonic() + max(NEXT_SECONDS, WAIT_PER_WRITE * duration)
@@ -127,10 +131,19 @@ class PartialIndex:
                     building.folder, ids, vectors, similarity=self._similarity, dtype=self._dtype
                 )
             else:
-                self.index.updated(building.folder, ids, vectors, ())
+                self.index.updated(
+                    building.folder,
+                    ids,
+                    vectors,
+                    (),
+                )
         self.index = VectorIndex.open(context.project.path / building.name)
         replaced = self._present
-        self._present = Artifact(self._info(count), INCOMPLETE, building.name)
+        self._present = Artifact(
+            self._info(count),
+            INCOMPLETE,
+            building.name,
+        )
         context.store.put_artifact(self._present)
         if replaced is not None and replaced.fingerprint == INCOMPLETE:
             # On Windows, an index that searchers have mapped cannot be deleted yet.

@@ -104,7 +104,12 @@ class EmbedStage(Stage):
                 "No document holds any text.",
                 "Add documents and run again.",
             )
-        first = IndexBuild(context, hybrid, VectorsInfo, ids)
+        first = IndexBuild(
+            context,
+            hybrid,
+            VectorsInfo,
+            ids,
+        )
         embedded = first.build()
         if semantic == hybrid:
             first.publish(context.fingerprint, alone=True)
@@ -112,7 +117,12 @@ class EmbedStage(Stage):
             _keep_for_semantic(context, first.info)
             # Searched while the second index is built; the stage is not finished before that.
             first.publish(INCOMPLETE)
-            second = IndexBuild(context, semantic, SemanticVectorsInfo, ids)
+            second = IndexBuild(
+                context,
+                semantic,
+                SemanticVectorsInfo,
+                ids,
+            )
             embedded += second.build(shared_with=first.info)
             second.publish(context.fingerprint)
             first.publish(context.fingerprint)

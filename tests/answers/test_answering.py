@@ -26,8 +26,20 @@ from engine.llm.replies import read_partial_text
 from engine.project.folder import ProjectFolder
 
 Asked = Callable[..., ProjectFolder]
-FIRST = Sentence("The oil is changed every 2 months.", (1,), True, "changed every 2 months", True)
-SECOND = Sentence("So is that.", (2, 7), False, "never", False)
+FIRST = Sentence(
+    "The oil is changed every 2 months.",
+    (1,),
+    True,
+    "changed every 2 months",
+    True,
+)
+SECOND = Sentence(
+    "So is that.",
+    (2, 7),
+    False,
+    "never",
+    False,
+)
 BEGUN = GOOD[: GOOD.index("So is") + 5]  # its second sentence has two words
 
 
@@ -35,7 +47,11 @@ def code(reply: Answer) -> tuple[str, str]:
     return reply.state, reply.problem.code if reply.problem else ""
 
 
-def answer_about(project: ProjectFolder, *subjects: str, **more: Any) -> Answer:
+def answer_about(
+    project: ProjectFolder,
+    *subjects: str,
+    **more: Any,
+) -> Answer:
     return answer(
         project, "When is the oil of the pump changed?", chunk_ids(project, *subjects), **more
     )
@@ -56,7 +72,12 @@ def test_an_answer_is_heard_while_it_is_written(asked_project: Asked) -> None:
         )
     ) as server:
         project = asked_project(endpoint=server.url, endpoint_model="small")
-        reply = answer_about(project, "pump", "crane", on_partial=hear)
+        reply = answer_about(
+            project,
+            "pump",
+            "crane",
+            on_partial=hear,
+        )
     assert reply == Answer("small", 2, (FIRST, SECOND), "done")
     assert heard[0] == Answer("small", 2, (), "writing")
     assert any(partial.sentences == (FIRST, Sentence("So is", (2, 7), False)) for partial in heard)
@@ -119,7 +140,11 @@ def test_what_has_come_before_a_failure_stays(
     asked_project: Asked, pieces: list[bytes], reason: str
 ) -> None:
     with serving(lambda *_: Raw(pieces=pieces)) as server:
-        reply = answer_about(asked_project(endpoint=server.url), "pump", "crane")
+        reply = answer_about(
+            asked_project(endpoint=server.url),
+            "pump",
+            "crane",
+        )
     assert code(reply) == ("failed", reason)
     assert [sentence.text for sentence in reply.sentences] == [FIRST.text, "So is"]
 
@@ -129,7 +154,11 @@ def test_a_connection_that_breaks_in_the_middle_leaves_what_has_come(asked_proje
     with serving(
         lambda *_: Raw(pieces=[body], headers={"Content-Length": str(len(body) + 9)})
     ) as server:
-        reply = answer_about(asked_project(endpoint=server.url), "pump", "crane")
+        reply = answer_about(
+            asked_project(endpoint=server.url),
+            "pump",
+            "crane",
+        )
     assert code(reply) == ("failed", "answer-failed")
     assert reply.sentences[0] == FIRST
 
@@ -219,7 +248,11 @@ def test_a_stopped_answer_leaves_what_has_come(asked_project: Asked) -> None:
 
 def test_an_answer_that_its_limit_ends_is_cut(asked_project: Asked) -> None:
     with serving(lambda *_: Raw(pieces=[part(BEGUN), last("length")])) as server:
-        reply = answer_about(asked_project(endpoint=server.url), "pump", "crane")
+        reply = answer_about(
+            asked_project(endpoint=server.url),
+            "pump",
+            "crane",
+        )
     assert (reply.state, [sentence.text for sentence in reply.sentences]) == (
         "cut",
         [FIRST.text, "So is"],

@@ -22,8 +22,16 @@ PASSAGES = [
 ]
 
 
-def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> SentenceEntry:
-    return SentenceEntry(sources=sources, text=text, quote=quote)
+def entry(
+    sources: list[int],
+    text: str = "It is so.",
+    quote: str = "",
+) -> SentenceEntry:
+    return SentenceEntry(
+        sources=sources,
+        text=text,
+        quote=quote,
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,12 @@ def project(asked_project: Callable[..., ProjectFolder], tmp_path: Path) -> Proj
 
 def test_nonsense_is_marked_sentence_by_sentence(project: ProjectFolder) -> None:
     heard: list[Answer] = []
-    reply = answer(project, QUESTION, chunk_ids(project, *THINGS), heard.append)
+    reply = answer(
+        project,
+        QUESTION,
+        chunk_ids(project, *THINGS),
+        heard.append,
+    )
     assert (reply.model, reply.passages) == ("tiny.gguf", 6)
     assert reply.state in ("done", "cut")
     assert reply.sentences
@@ -64,7 +69,13 @@ def test_a_stop_ends_the_process_and_leaves_what_has_come(project: ProjectFolder
     def has_begun() -> bool:
         return any(partial.sentences for partial in heard)
 
-    reply = answer(project, QUESTION, chunk_ids(project, *THINGS), heard.append, has_begun)
+    reply = answer(
+        project,
+        QUESTION,
+        chunk_ids(project, *THINGS),
+        heard.append,
+        has_begun,
+    )
     assert reply.state == "stopped"
     assert reply.sentences == heard[-1].sentences
     assert reply.sentences
@@ -80,7 +91,12 @@ def test_a_crash_of_the_library_is_an_error_and_leaves_what_has_come(
                 for child in children():
                     os.kill(child.pid, signal.SIGSEGV)
 
-    reply = answer(project, QUESTION, chunk_ids(project, *THINGS), hear)
+    reply = answer(
+        project,
+        QUESTION,
+        chunk_ids(project, *THINGS),
+        hear,
+    )
     assert reply.problem is not None
     assert (reply.state, reply.problem.code) == ("failed", "model-crashed")
     assert reply.sentences
@@ -93,6 +109,11 @@ def test_the_question_does_not_stand_in_the_list_of_processes(project: ProjectFo
         with suppress(psutil.Error):  # it may have ended
             lines.extend(" ".join(child.cmdline()) for child in children())
 
-    answer(project, QUESTION, chunk_ids(project, *THINGS), hear)
+    answer(
+        project,
+        QUESTION,
+        chunk_ids(project, *THINGS),
+        hear,
+    )
     assert lines
     assert not [line for line in lines if "oil" in line]

@@ -101,7 +101,11 @@ def test_a_key_of_what_a_dialog_covers_is_not_dead_without_a_word(
             )  # which mean nothing anywhere, or something here
             assert (len(notices), pane.mode) == (2, "all")
             await pilot.press("escape")
-            await until(pilot, lambda: pilot.app.screen is screen, "the step again")
+            await until(
+                pilot,
+                lambda: pilot.app.screen is screen,
+                "the step again",
+            )
         await pilot.press("escape", "f7")
         assert (len(notices), pane.mode) == (2, "bm25")
 
@@ -125,7 +129,11 @@ def test_help_is_closed_by_the_mouse_alone(size: tuple[int, int]) -> None:
 
 def test_what_is_typed_while_a_dialog_opens_stands_in_its_field() -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: pilot.app.screen.focused is not None, "the first screen")
+        await until(
+            pilot,
+            lambda: pilot.app.screen.focused is not None,
+            "the first screen",
+        )
         for key in "o/tmp/oan":  # o opens the dialog; as fast as the terminal sends it
             pilot.app.post_message(Key(key, key))
         await until(
@@ -229,7 +237,11 @@ def test_the_last_line_leaves_keys_out_instead_of_cutting_one(
         )
         return last_line(pilot)
 
-    line = drive(story, new_project, (width, 24))
+    line = drive(
+        story,
+        new_project,
+        (width, 24),
+    )
     keys = [
         "a add a folder",
         "? help",
@@ -252,9 +264,17 @@ def test_the_last_line_leaves_keys_out_instead_of_cutting_one(
 def test_a_click_on_a_key_of_the_last_line_presses_it(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot, "documents")
-        await until(pilot, lambda: "? help" in last_line(pilot), "the key")
+        await until(
+            pilot,
+            lambda: "? help" in last_line(pilot),
+            "the key",
+        )
         await pilot.click(KeyLine, offset=(last_line(pilot).index("? help"), 0))
-        await until(pilot, lambda: isinstance(pilot.app.screen, HelpDialog), "the help")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, HelpDialog),
+            "the help",
+        )
 
     drive(story, new_project)
 
@@ -271,7 +291,11 @@ def test_without_colours_the_chosen_line_is_distinguished(monkeypatch: pytest.Mo
 
     async def story(pilot: Pilot[Any]) -> None:
         choices = pilot.app.screen.query_one("#home-choices", OptionList)
-        await until(pilot, lambda: choices.option_count and choices.highlighted == 0, "the choices")
+        await until(
+            pilot,
+            lambda: choices.option_count and choices.highlighted == 0,
+            "the choices",
+        )
         first, second = (
             str(option.prompt).strip().partition("  ")[0] for option in choices.options[:2]
         )
@@ -296,14 +320,25 @@ def test_commands_that_help_are_followed_by_what_does_the_same_in_the_app() -> N
         }
         return sorted(places, key=places.__getitem__)
 
-    damaged = DamagedError("Broken.", "", "Mend it.", stage="index", command="run")
+    damaged = DamagedError(
+        "Broken.",
+        "",
+        "Mend it.",
+        stage="index",
+        command="run",
+    )
     assert set(ways("Mend it.", format_advice(damaged))) == {
         "run",
         "embed",
         "index",
         "rank",
     }  # two ways for four
-    busy = ProjectBusyError("Busy.", "", "Wait.", command="status")
+    busy = ProjectBusyError(
+        "Busy.",
+        "",
+        "Wait.",
+        command="status",
+    )
     assert ways("Wait.", format_advice(busy)) == ["status"]
     assert (
         format_advice(DamagedError("Broken.", "", "Mend it.", command="evaluate --force"))
@@ -311,7 +346,12 @@ def test_commands_that_help_are_followed_by_what_does_the_same_in_the_app() -> N
     )
     assert format_advice(DamagedError("Broken.", command="run")) == ""
     assert ways("2 are gone.", add_app_keys("2 are gone.", ["ingest"])) == ["ingest"]
-    being_built = NotBuiltError("No index yet.", "", "Try again later.", command="status")
+    being_built = NotBuiltError(
+        "No index yet.",
+        "",
+        "Try again later.",
+        command="status",
+    )
     assert format_advice(being_built) == WAIT_FOR_RUN
 
 
@@ -376,7 +416,11 @@ def test_labels_are_never_the_beginning_of_another() -> None:
 def test_diagnostics_hold_facts_and_no_document_text(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> tuple[str, str]:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.run_state.over, "the history of the run")
+        await until(
+            pilot,
+            lambda: screen.run_state.over,
+            "the history of the run",
+        )
         await pilot.press("f12")
         await until_screen(pilot, DiagnosticsScreen)
         text = pilot.app.screen.query_one("#diagnostics")
@@ -399,7 +443,12 @@ def test_diagnostics_list_a_problem_of_the_machine(
     model = str(tmp_path / "no" / "[model")
     ProjectFolder(new_project).change_settings({"encoder.model": model})
 
-    async def command(_name: str, project: str, *_options: str, good: object) -> Any:
+    async def command(
+        _name: str,
+        project: str,
+        *_options: str,
+        good: object,
+    ) -> Any:
         return to_json(await asyncio.to_thread(examine, ProjectFolder(Path(project))))
 
     monkeypatch.setattr(
@@ -414,7 +463,11 @@ def test_diagnostics_list_a_problem_of_the_machine(
         await opened(pilot)
         await pilot.press("f12")
         text = (await until_screen(pilot, DiagnosticsScreen)).query_one("#diagnostics", TextArea)
-        await until(pilot, lambda: finding(text.text), "the doctor's finding")
+        await until(
+            pilot,
+            lambda: finding(text.text),
+            "the doctor's finding",
+        )
 
     drive(story, new_project)
 

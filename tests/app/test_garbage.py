@@ -86,7 +86,12 @@ def test_the_screen_is_painted_twice_as_often_as_is_usual_unless_set_otherwise(
     if asked:
         monkeypatch.setenv("TEXTUAL_FPS", asked)
     code = "import bmembed_tui.app, textual.constants; print(textual.constants.MAX_FPS)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == fps
 
 
@@ -99,13 +104,25 @@ def test_no_widget_of_a_former_size_is_kept() -> None:
         app = BmembedApp()
         app.collector = NoCollector()  # which would set widgets apart
         async with app.run_test(size=(120, 40)) as pilot:
-            await until(pilot, lambda: "open a folder" in screen_text(app), "the keys")
+            await until(
+                pilot,
+                lambda: "open a folder" in screen_text(app),
+                "the keys",
+            )
             before = alive()
             for _ in range(10):
                 await pilot.resize_terminal(30, 40)
-                await until(pilot, lambda: "open a folder" not in screen_text(app), "fewer keys")
+                await until(
+                    pilot,
+                    lambda: "open a folder" not in screen_text(app),
+                    "fewer keys",
+                )
                 await pilot.resize_terminal(120, 40)
-                await until(pilot, lambda: "open a folder" in screen_text(app), "all keys")
+                await until(
+                    pilot,
+                    lambda: "open a folder" in screen_text(app),
+                    "all keys",
+                )
             assert alive() < before + 10
 
     asyncio.run(run())

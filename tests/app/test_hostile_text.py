@@ -63,7 +63,11 @@ def hostile_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) ->
     }
     chosen["encoder"] = encoder_settings(model)
     ProjectFolder.create(path, chosen)
-    copy_documents(path / "documents", ("incidents",), 12)
+    copy_documents(
+        path / "documents",
+        ("incidents",),
+        12,
+    )
     for name in NAMES:
         (path / "documents" / name).parent.mkdir(exist_ok=True)
         (path / "documents" / name).write_text(
@@ -76,10 +80,18 @@ def hostile_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) ->
     ]
     queries = root / "queries.jsonl"
     queries.write_text("".join(json.dumps(row) + "\n" for row in asked))
-    engine_here("import-queries", str(path), str(queries))
+    engine_here(
+        "import-queries",
+        str(path),
+        str(queries),
+    )
     judged = [{"query": f"[/ judged {CLICK}", "evidence": "zanzibar [gasket]"}]
     (root / "judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged))
-    engine_here("import-judgments", str(path), str(root / "judged.jsonl"))
+    engine_here(
+        "import-judgments",
+        str(path),
+        str(root / "judged.jsonl"),
+    )
     engine_here("adapt", str(path))
     return path
 
@@ -149,9 +161,17 @@ def at_step(screen: ProjectScreen, step: str) -> bool:
     )
 
 
-async def shows_as_typed(pilot: Pilot[Any], kind: str, text: str = "[@click=app.quit]") -> None:
+async def shows_as_typed(
+    pilot: Pilot[Any],
+    kind: str,
+    text: str = "[@click=app.quit]",
+) -> None:
     """Wait until a screen of that kind shows the text, click on every trap, leave it again."""
-    await until(pilot, lambda: type(pilot.app.screen).__name__ == kind, kind)
+    await until(
+        pilot,
+        lambda: type(pilot.app.screen).__name__ == kind,
+        kind,
+    )
     await until_text(pilot, text)
     clean(pilot)
     assert await click_every_trap(pilot), kind
@@ -163,29 +183,53 @@ async def shows_as_typed(pilot: Pilot[Any], kind: str, text: str = "[@click=app.
 def test_why_preview_folder_picker_and_sample(
     hostile_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Path, "home", classmethod(lambda _: hostile_project / "documents"))
+    monkeypatch.setattr(
+        Path,
+        "home",
+        classmethod(lambda _: hostile_project / "documents"),
+    )
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "search")
         await until(pilot, lambda: screen.run_state.over)
         screen.query_one("#search-query", Input).value = "zanzibar"
-        await until(pilot, lambda: screen.query_one(SearchPane).active_list.hits, "the hits")
+        await until(
+            pilot,
+            lambda: screen.query_one(SearchPane).active_list.hits,
+            "the hits",
+        )
         for key, kind in (("w", "WhyDialog"), ("enter", "PreviewScreen")):
             await pilot.press("down")
             await pilot.press(key)
             await shows_as_typed(pilot, kind)
         screen.go("documents")
-        await until(pilot, lambda: at_step(screen, "documents"), "the step")
+        await until(
+            pilot,
+            lambda: at_step(screen, "documents"),
+            "the step",
+        )
         screen.pane.action_add()  # type: ignore[union-attr]
         picker = await until_screen(pilot, FolderPicker)
         picker.query_one("#picker-path", Input).value = f"{hostile_project}/documents/"
         home = picker.query_one(FolderTree).root.children[1]
         home.expand()
-        await shows_as_typed(pilot, "FolderPicker", NAMES[0][:20])
+        await shows_as_typed(
+            pilot,
+            "FolderPicker",
+            NAMES[0][:20],
+        )
         screen.go("queries")
-        await until(pilot, lambda: at_step(screen, "queries"), "the step")
+        await until(
+            pilot,
+            lambda: at_step(screen, "queries"),
+            "the step",
+        )
         await pilot.press("s")
-        await until(pilot, lambda: screen.query_one(QuerySample).shown, "the sample")
+        await until(
+            pilot,
+            lambda: screen.query_one(QuerySample).shown,
+            "the sample",
+        )
         await shows_as_typed(pilot, "ProjectScreen")
 
     drive(story, hostile_project)
@@ -194,13 +238,21 @@ def test_why_preview_folder_picker_and_sample(
 def test_a_new_project_over_hostile_folders(
     hostile_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Path, "home", classmethod(lambda _: hostile_project / "documents"))
+    monkeypatch.setattr(
+        Path,
+        "home",
+        classmethod(lambda _: hostile_project / "documents"),
+    )
 
     async def story(pilot: Pilot[Any]) -> None:
         await pilot.press("n")
         await until_screen(pilot, NewProjectScreen)
         pilot.app.screen.query_one("#new-documents", Input).value = f"{hostile_project}/documents/"
-        await shows_as_typed(pilot, "NewProjectScreen", NAMES[0][:20])
+        await shows_as_typed(
+            pilot,
+            "NewProjectScreen",
+            NAMES[0][:20],
+        )
 
     drive(story)
 

@@ -19,7 +19,14 @@ HEAVY = (
     "usearch",
     "matplotlib",
 )
-NEVER_BEFORE_PAINT = (*HEAVY, "numpy", "pydantic", "sqlite3", "textual_plot", "psutil")
+NEVER_BEFORE_PAINT = (
+    *HEAVY,
+    "numpy",
+    "pydantic",
+    "sqlite3",
+    "textual_plot",
+    "psutil",
+)
 REPORT = (
     "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
 )

@@ -48,7 +48,11 @@ def test_a_key_map_changes_keys(config: Path) -> None:
         ('"app.help" = ["", "f9"]', "keymap-invalid"),
     ],
 )
-def test_a_wrong_key_map_is_reported_and_stops_nothing(config: Path, text: str, code: str) -> None:
+def test_a_wrong_key_map_is_reported_and_stops_nothing(
+    config: Path,
+    text: str,
+    code: str,
+) -> None:
     config.write_text(text)
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -125,7 +129,11 @@ def test_keys_are_named_as_people_know_them(key: str, shown: str) -> None:
     ("given", "called"),
     [("?", "question_mark"), ("ctrl+k", "ctrl+k"), ("N", "N"), ("+", "plus"), ("f2", "f2")],
 )
-def test_keys_may_be_written_as_they_are_shown(config: Path, given: str, called: str) -> None:
+def test_keys_may_be_written_as_they_are_shown(
+    config: Path,
+    given: str,
+    called: str,
+) -> None:
     known = keymap.collect_bindings()
     config.write_text(f'"app.help" = "{given}"')
     assert keymap.load_keymap(known) == {"app.help": called}

@@ -74,7 +74,11 @@ def test_a_stop_that_was_requested_comes_about_though_the_app_is_closed(
 ) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.run_state.running, "the run")
+        await until(
+            pilot,
+            lambda: screen.run_state.running,
+            "the run",
+        )
         screen.control("cancel")
         await pilot.pause(0)  # a key press later the app is closed
 
@@ -86,7 +90,12 @@ def test_a_stop_that_was_requested_comes_about_though_the_app_is_closed(
 
 @pytest.mark.processes
 def test_a_sample_ends_with_the_app(new_project: Path) -> None:
-    engine_here("run", str(new_project), "--only", "ingest,index")
+    engine_here(
+        "run",
+        str(new_project),
+        "--only",
+        "ingest,index",
+    )
     with serving(lambda _request, _number: Raw(wait=threading.Event())) as endpoint:
         folder = ProjectFolder.open(new_project)
         folder.change_settings({"queries.backend": "endpoint", "queries.endpoint": endpoint.url})
@@ -95,11 +104,23 @@ def test_a_sample_ends_with_the_app(new_project: Path) -> None:
             screen = await opened(pilot)
             await until(pilot, lambda: screen.pane is not None)
             screen.action_go("queries")
-            await until(pilot, lambda: screen.is_at("queries"), "the step")
+            await until(
+                pilot,
+                lambda: screen.is_at("queries"),
+                "the step",
+            )
             backend = screen.query_one("#source-backend", ChoiceRow)
-            await until(pilot, lambda: backend.value == "endpoint", "the backend")
+            await until(
+                pilot,
+                lambda: backend.value == "endpoint",
+                "the backend",
+            )
             await pilot.press("s")
-            await until(pilot, lambda: endpoint.requests, "a request")
+            await until(
+                pilot,
+                lambda: endpoint.requests,
+                "a request",
+            )
             assert own_processes("sample", new_project)
 
         drive(story, new_project)
@@ -143,7 +164,11 @@ def test_a_folder_that_is_deleted_under_the_app_is_no_fault(finished_project: Pa
             await pilot.pause(0.1)
             await pilot.press("escape")
         screen.load()
-        await until(pilot, lambda: isinstance(pilot.app.screen, ErrorDialog), "the error")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, ErrorDialog),
+            "the error",
+        )
         await pilot.press("escape")
         assert pilot.app.is_running
 
@@ -155,7 +180,11 @@ def test_an_old_record_of_a_run_that_is_no_object_is_no_fault(finished_project: 
     newest_record.write_text(json.dumps([1, 2]))
 
     async def story(pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, ProjectScreen),
+            "the project",
+        )
         await pilot.pause(0.5)
         assert pilot.app.is_running
 
@@ -181,7 +210,11 @@ def test_search_may_be_left_as_soon_as_it_is_entered(
 
     async def late(self: ScriptedClient, method: str, **params: Any) -> Any:
         await asyncio.sleep(seconds)
-        return await answer(self, method, **params)
+        return await answer(
+            self,
+            method,
+            **params,
+        )
 
     monkeypatch.setattr(ScriptedClient, "call", late)
 
@@ -196,7 +229,11 @@ def test_search_may_be_left_as_soon_as_it_is_entered(
                 await asyncio.sleep(0.001)
             await asyncio.sleep(stay)
             app.screen.action_leave()
-            await until(pilot, lambda: not isinstance(app.screen, ProjectScreen), "the way out")
+            await until(
+                pilot,
+                lambda: not isinstance(app.screen, ProjectScreen),
+                "the way out",
+            )
         await until_screen(pilot, HomeScreen)
 
     drive(story, size=(80, 24))
@@ -210,7 +247,11 @@ def test_leaving_with_patterns_that_are_not_kept_is_confirmed(
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "documents")  # type: ignore[attr-defined]
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.query("#exclude"), "the patterns")
+        await until(
+            pilot,
+            lambda: screen.query("#exclude"),
+            "the patterns",
+        )
         screen.query_one("#exclude", PatternField).value = "drafts/"
         for keys in (("enter",), ("right", "enter")):
             await pilot.press("ctrl+w")

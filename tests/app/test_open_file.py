@@ -54,7 +54,13 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def at_page_7(
     question: Question, by: str, hits: tuple[Hit, ...], *others: Any, **named: Any
 ) -> Answer:
-    return Answer(question, by, tuple(replace(hit, page=7) for hit in hits), *others, **named)
+    return Answer(
+        question,
+        by,
+        tuple(replace(hit, page=7) for hit in hits),
+        *others,
+        **named,
+    )
 
 
 def test_search_and_result_do_not_block_the_event_loop(

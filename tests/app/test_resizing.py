@@ -14,7 +14,12 @@ from textual.widgets import OptionList
 
 from bmembed_tui.app import BmembedApp
 
-SIZES = ((28, 24), (9, 4), (1, 1), (200, 60))
+SIZES = (
+    (28, 24),
+    (9, 4),
+    (1, 1),
+    (200, 60),
+)
 
 
 @pytest.fixture(autouse=True)

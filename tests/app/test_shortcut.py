@@ -84,7 +84,11 @@ def test_a_shortcut_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     stand_in = tmp_path / "powershell"
     stand_in.write_text(f'#!/bin/sh\nenv > "{tmp_path}/given"\n')
     stand_in.chmod(0o755)
-    monkeypatch.setattr(shortcut, "POWERSHELL", str(stand_in))
+    monkeypatch.setattr(
+        shortcut,
+        "POWERSHELL",
+        str(stand_in),
+    )
     monkeypatch.setenv("APPDATA", str(tmp_path / "Roaming"))
     command = ("/opt/my python/python.exe", "-P", "-m", "bmembed_tui.window.desktop")
     (link,) = shortcut.install_shortcut("windows", tmp_path, command)
@@ -157,7 +161,11 @@ def test_the_app_offers_the_shortcut(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     missing = [] if has_extra else ["pywebview"]
-    monkeypatch.setattr(shortcut, "missing_packages", lambda _extra: [*missing])
+    monkeypatch.setattr(
+        shortcut,
+        "missing_packages",
+        lambda _extra: [*missing],
+    )
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: object())
     entry = tmp_path / "applications" / "bmembed.desktop"
 

@@ -47,7 +47,11 @@ def notes(tmp_path: Path) -> Path:
     return Project.create(str(tmp_path / "my notes"), [tmp_path]).path
 
 
-def put(home: Path, client: str, text: str) -> Path:
+def put(
+    home: Path,
+    client: str,
+    text: str,
+) -> Path:
     path = home / PLACES[client]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -66,7 +70,11 @@ def problem(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("client", PLACES)
-def test_a_missing_file_is_created(home: Path, notes: Path, client: str) -> None:
+def test_a_missing_file_is_created(
+    home: Path,
+    notes: Path,
+    client: str,
+) -> None:
     shown = engine_here("mcp", str(notes), "--install", client, "--yes").stdout
     path = home / PLACES[client]
     servers = read(path)["mcp_servers" if client == "codex" else "mcpServers"]
@@ -92,7 +100,13 @@ def test_all_else_in_a_json_file_stays_and_the_file_as_it_was_is_kept(
     path = put(home, client, before)
     path.chmod(0o644)
     former_mode = mode(path)
-    engine_here("mcp", str(notes), "--install", client, "--yes")
+    engine_here(
+        "mcp",
+        str(notes),
+        "--install",
+        client,
+        "--yes",
+    )
     data = read(path)
     assert list(data["mcpServers"]) == ["other", "bmembed"]
     del data["mcpServers"]["bmembed"]
@@ -109,7 +123,13 @@ def test_comments_and_order_of_a_toml_file_stay(home: Path, notes: Path) -> None
         ' "dark"\n'
     )
     path = put(home, "codex", before)
-    engine_here("mcp", str(notes), "--install", "codex", "--yes")
+    engine_here(
+        "mcp",
+        str(notes),
+        "--install",
+        "codex",
+        "--yes",
+    )
     after = path.read_text()
     assert [
         line for line in after.splitlines() if line in before.splitlines()
@@ -124,7 +144,11 @@ def test_a_second_time_changes_nothing_and_other_projects_the_entry_alone(
     home: Path, notes: Path, client: str
 ) -> None:
     arguments = ("--install", client, "--yes")
-    engine_here("mcp", str(notes), *arguments)
+    engine_here(
+        "mcp",
+        str(notes),
+        *arguments,
+    )
     path = home / PLACES[client]
     first = path.read_text()
     assert engine_here("mcp", str(notes), *arguments).stdout == ""
@@ -140,7 +164,13 @@ def test_what_the_user_has_added_to_the_entry_stays(home: Path, notes: Path) -> 
         "cursor",
         '{"mcpServers": {"bmembed": {"command": "old", "env": {"XDG_DATA_HOME": "/d"}}}}',
     )
-    engine_here("mcp", str(notes), "--install", "cursor", "--yes")
+    engine_here(
+        "mcp",
+        str(notes),
+        "--install",
+        "cursor",
+        "--yes",
+    )
     entry = read(path)["mcpServers"]["bmembed"]
     assert entry["env"] == {"XDG_DATA_HOME": "/d"}
     assert entry["command"] != "old"
@@ -156,7 +186,13 @@ def test_a_json_file_that_cannot_be_read_is_left_alone(
     path = put(home, client, text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BMEMBED_ERRORS", "json")
-        code, error = problem("mcp", str(notes), "--install", client, "--yes")
+        code, error = problem(
+            "mcp",
+            str(notes),
+            "--install",
+            client,
+            "--yes",
+        )
     assert (code, json.loads(error.splitlines()[-1])["code"]) == (3, "config-invalid")
     assert path.read_text() == text
     assert list(path.parent.iterdir()) == [path]
@@ -189,7 +225,13 @@ def test_a_broken_file_of_each_assistant_is_left_alone(
 
 def test_an_empty_file_is_filled(home: Path, notes: Path) -> None:
     path = put(home, "lmstudio", "")
-    engine_here("mcp", str(notes), "--install", "lmstudio", "--yes")
+    engine_here(
+        "mcp",
+        str(notes),
+        "--install",
+        "lmstudio",
+        "--yes",
+    )
     assert list(read(path)["mcpServers"]) == ["bmembed"]
 
 
@@ -197,8 +239,18 @@ def test_nothing_is_written_without_consent(
     home: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = put(home, "claude", '{"a": 1}\n')
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    done = engine_here("mcp", str(notes), "--install", "claude", check=False)
+    monkeypatch.setattr(
+        sys,
+        "stdin",
+        io.StringIO(),
+    )
+    done = engine_here(
+        "mcp",
+        str(notes),
+        "--install",
+        "claude",
+        check=False,
+    )
     assert done.returncode == 2
     assert "+" in done.stdout
     assert path.read_text() == '{"a": 1}\n'
@@ -222,7 +274,13 @@ def test_the_target_of_a_link_is_changed(home: Path, notes: Path) -> None:
     real = home / "dotfiles.json"
     real.write_text("{}")
     (home / ".claude.json").symlink_to(real)
-    engine_here("mcp", str(notes), "--install", "claude", "--yes")
+    engine_here(
+        "mcp",
+        str(notes),
+        "--install",
+        "claude",
+        "--yes",
+    )
     assert (home / ".claude.json").is_symlink()
     assert "bmembed" in read(real)["mcpServers"]
 
@@ -247,7 +305,12 @@ def test_places_that_the_environment_names(
 
 
 def test_the_skill_is_written_into_a_folder_of_skills(home: Path) -> None:
-    engine_here("mcp", "--skill", str(home / "skills"), "--yes")
+    engine_here(
+        "mcp",
+        "--skill",
+        str(home / "skills"),
+        "--yes",
+    )
     (path,) = (home / "skills").rglob("SKILL.md")
     _, head, text = path.read_text().split("---\n", 2)
     facts = dict(line.split(": ", 1) for line in head.splitlines())
@@ -256,7 +319,12 @@ def test_the_skill_is_written_into_a_folder_of_skills(home: Path) -> None:
     assert 0 < len(facts["description"]) <= 1024
     assert text.strip()
     path.write_text("mine")
-    engine_here("mcp", "--skill", str(home / "skills"), "--yes")
+    engine_here(
+        "mcp",
+        "--skill",
+        str(home / "skills"),
+        "--yes",
+    )
     (backup,) = path.parent.glob("SKILL.md.*.bak")
     assert backup.read_text() == "mine"
 
@@ -266,9 +334,21 @@ def test_our_own_program_is_found_under_its_name_on_windows(
 ) -> None:
     scripts = tmp_path / "Scripts"
     scripts.mkdir()
-    monkeypatch.setattr(processes, "sys", SimpleNamespace(platform="win32"))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python.exe"))
-    monkeypatch.setattr(installing.sysconfig, "get_path", lambda _: str(scripts))
+    monkeypatch.setattr(
+        processes,
+        "sys",
+        SimpleNamespace(platform="win32"),
+    )
+    monkeypatch.setattr(
+        sys,
+        "executable",
+        str(tmp_path / "python.exe"),
+    )
+    monkeypatch.setattr(
+        installing.sysconfig,
+        "get_path",
+        lambda _: str(scripts),
+    )
     (scripts / "engine").touch()
     assert own_command() == [str(tmp_path / "python.exe"), "-P", "-m", "engine"]
     (scripts / "engine.exe").touch()

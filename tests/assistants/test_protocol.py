@@ -17,12 +17,23 @@ from fixtures.pipeline import ROOT, environment
 if TYPE_CHECKING:
     from mcp import Client
 
-TOOLS = {"search", "fetch", "get", "similar", "facets", "status"}
+TOOLS = {
+    "search",
+    "fetch",
+    "get",
+    "similar",
+    "facets",
+    "status",
+}
 WITHOUT_SOCKETS = (sys.executable, str(Path(__file__).with_name("without_sockets.py")))
 
 
 @pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
-def test_the_sdk_s_client_finds_and_reads(handbook: Path, mode: str, revision: str) -> None:
+def test_the_sdk_s_client_finds_and_reads(
+    handbook: Path,
+    mode: str,
+    revision: str,
+) -> None:
     async def steps(client: Client) -> None:
         assert client.protocol_version == revision
         assert client.server_info.name == "bmembed"
@@ -58,7 +69,11 @@ def test_the_sdk_s_client_finds_and_reads(handbook: Path, mode: str, revision: s
         assert wrong.is_error
         assert json.loads(wrong.content[0].text)["code"] == "arguments-invalid"  # type: ignore[union-attr]
 
-    told = session(steps, handbook, mode=mode)
+    told = session(
+        steps,
+        handbook,
+        mode=mode,
+    )
     assert told.count("\n") == 1  # what a cloud assistant receives
     assert "Traceback" not in told
 
@@ -295,7 +310,11 @@ STRANGE = [
 
 @pytest.mark.parametrize("query", STRANGE)
 def test_strange_queries_find_nothing_wrong(handbook: Path, query: str) -> None:
-    found = called(handbook, "search", query=query)
+    found = called(
+        handbook,
+        "search",
+        query=query,
+    )
     assert found.get("code") in (None, "query-empty", "document-missing")
     assert "code" in found or len(found["searched"]) == 1
 

@@ -31,7 +31,12 @@ class Threads:
     def load(self) -> None:
         pass
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> np.ndarray:
+    def scores(
+        self,
+        query: str,
+        passages: Sequence[str],
+        seconds: float = inf,
+    ) -> np.ndarray:
         self.seen.add(threading.current_thread().name)
         return np.array([len(text) for text in passages], np.float32)
 

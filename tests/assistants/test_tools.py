@@ -16,14 +16,27 @@ LEASE = "# Lease\n\nThe tenant pays the rent monthly.\n\nThe landlord repairs th
 
 
 def key_of(shelf: Path, path: str) -> str:
-    found = Document(path, str(shelf / "handbook documents"), "", "", "", "", 0, 0.0)
+    found = Document(
+        path,
+        str(shelf / "handbook documents"),
+        "",
+        "",
+        "",
+        "",
+        0,
+        0.0,
+    )
     return f"handbook:{found.stable_id}"
 
 
 def test_a_search_gives_the_best_passage_of_each_document_and_says_that_there_are_more(
     handbook: Path, shelf: Path
 ) -> None:
-    found = called(handbook, "search", query="roof")
+    found = called(
+        handbook,
+        "search",
+        query="roof",
+    )
     assert {hit["path"] for hit in found["results"]} == {
         "contracts/lease.md",
         "reports/wing #1.txt",
@@ -34,7 +47,12 @@ def test_a_search_gives_the_best_passage_of_each_document_and_says_that_there_ar
     assert lease["id"] == key_of(shelf, "contracts/lease.md")
     assert (lease["title"], lease["line"], set(lease["rankers"])) == ("Lease", 1, {"bm25"})
     assert "The landlord repairs the roof." in lease["text"]
-    first = called(handbook, "search", query="roof", top=1)
+    first = called(
+        handbook,
+        "search",
+        query="roof",
+        top=1,
+    )
     assert (len(first["results"]), first["truncated"]) == (1, True)
     assert first["results"][0] == found["results"][0]
 
@@ -63,7 +81,11 @@ def test_a_url_names_the_file_whatever_is_in_its_name(handbook: Path, shelf: Pat
 
 
 def test_a_document_is_fetched_whole_and_a_long_one_cut(handbook: Path, shelf: Path) -> None:
-    lease = called(handbook, "fetch", id=key_of(shelf, "contracts/lease.md"))
+    lease = called(
+        handbook,
+        "fetch",
+        id=key_of(shelf, "contracts/lease.md"),
+    )
     assert (lease["title"], lease["text"].strip()) == ("Lease", LEASE.strip())
     facts = {name: lease["metadata"].get(name) for name in ("project", "path", "type", "next_line")}
     assert facts == {
@@ -72,14 +94,24 @@ def test_a_document_is_fetched_whole_and_a_long_one_cut(handbook: Path, shelf: P
         "type": "md",
         "next_line": None,
     }
-    gauge = called(handbook, "fetch", id=key_of(shelf, "reports/gauge.txt"))
+    gauge = called(
+        handbook,
+        "fetch",
+        id=key_of(shelf, "reports/gauge.txt"),
+    )
     assert len(gauge["text"]) == 50_000
     number = int(gauge["metadata"]["next_line"])
     assert (
         gauge["text"].split("\n")[number - 2]
         == f"{number - 1}: the gauge shows a steady pressure of air"
     )
-    rest = called(handbook, "get", id=gauge["id"], start=number, end=number)
+    rest = called(
+        handbook,
+        "get",
+        id=gauge["id"],
+        start=number,
+        end=number,
+    )
     assert rest["text"] == f"{number}: the gauge shows a steady pressure of air"
 
 
@@ -96,7 +128,12 @@ def test_a_document_is_fetched_whole_and_a_long_one_cut(handbook: Path, shelf: P
 def test_lines_of_a_document(
     handbook: Path, shelf: Path, asked: dict[str, int], start: int, end: int, truncated: bool
 ) -> None:
-    got = called(handbook, "get", id=key_of(shelf, "reports/gauge.txt"), **asked)
+    got = called(
+        handbook,
+        "get",
+        id=key_of(shelf, "reports/gauge.txt"),
+        **asked,
+    )
     assert (got["start"], got["end"], got["truncated"]) == (start, end, truncated)
     assert got["lines"] in (1500, 1501)
     lines = got["text"].split("\n")
@@ -105,19 +142,38 @@ def test_lines_of_a_document(
 
 
 def test_an_endless_line_is_cut(handbook: Path, shelf: Path) -> None:
-    got = called(handbook, "get", id=key_of(shelf, "reports/endless.txt"))
+    got = called(
+        handbook,
+        "get",
+        id=key_of(shelf, "reports/endless.txt"),
+    )
     assert (got["start"], got["end"], got["truncated"], len(got["text"])) == (1, 1, True, 50_000)
     assert got["next_offset"] == 50_000
-    first = called(handbook, "fetch", id=got["id"])
+    first = called(
+        handbook,
+        "fetch",
+        id=got["id"],
+    )
     assert (first["metadata"]["next_line"], first["metadata"]["next_offset"]) == ("1", "50000")
-    rest = called(handbook, "get", id=got["id"], start=1, end=1, offset=50_000)
+    rest = called(
+        handbook,
+        "get",
+        id=got["id"],
+        start=1,
+        end=1,
+        offset=50_000,
+    )
     assert rest["truncated"] is False
     assert "next_offset" not in rest
     assert (got["text"] + rest["text"]).strip() == ("steam " * 10_000).strip()
 
 
 @pytest.mark.parametrize("asked", [{"start": 9}, {"start": 5, "end": 4}])
-def test_lines_that_there_are_not(handbook: Path, shelf: Path, asked: dict[str, int]) -> None:
+def test_lines_that_there_are_not(
+    handbook: Path,
+    shelf: Path,
+    asked: dict[str, int],
+) -> None:
     assert (
         called(handbook, "get", id=key_of(shelf, "contracts/lease.md"), **asked)["code"]
         == "lines-missing"
@@ -125,7 +181,11 @@ def test_lines_that_there_are_not(handbook: Path, shelf: Path, asked: dict[str, 
 
 
 def test_documents_like_one(handbook: Path, shelf: Path) -> None:
-    found = called(handbook, "similar", id=key_of(shelf, "contracts/lease.md"))
+    found = called(
+        handbook,
+        "similar",
+        id=key_of(shelf, "contracts/lease.md"),
+    )
     paths = [hit["path"] for hit in found["results"]]
     assert "contracts/lease.md" not in paths
     assert "contracts/loan.txt" in paths
@@ -136,7 +196,11 @@ def test_an_offset_is_where_a_fetched_text_ends(tmp_path: Path) -> None:
     text = "short\n" + "steam " * 10_000 + "\nlast"
     project = indexed(tmp_path / "notes", {"a.txt": text})
     (hit,) = called(project, "search", query="steam")["results"]
-    first = called(project, "fetch", id=hit["id"])
+    first = called(
+        project,
+        "fetch",
+        id=hit["id"],
+    )
     facts = first["metadata"]
     assert facts["next_line"] == "2"
     asked = {"start": 2, "offset": int(facts["next_offset"])}
@@ -180,7 +244,11 @@ def test_projects_take_turns_and_ids_name_them(tmp_path: Path) -> None:
     )
     other = indexed(tmp_path / "deep" / "other", {"c.txt": "the pump", "d.txt": "a valve"})
     both = [one, other]
-    found = called_in(both, "search", query="pump")
+    found = called_in(
+        both,
+        "search",
+        query="pump",
+    )
     assert [hit["path"] for hit in found["results"]] == ["a.txt", "c.txt", "b.txt"]
     assert [hit["id"].rpartition(":")[0] for hit in found["results"]] == ["one", "other", "one"]
     assert {
@@ -201,7 +269,11 @@ def test_projects_of_one_name_are_told_apart(tmp_path: Path) -> None:
         indexed(tmp_path / name / "notes", {"a.txt": f"a pump of {name}"})
         for name in ("first", "second")
     ]
-    found = called_in(both, "search", query="pump")
+    found = called_in(
+        both,
+        "search",
+        query="pump",
+    )
     assert [hit["project"] for hit in found["results"]] == ["first/notes", "second/notes"]
     texts = [called_in(both, "fetch", id=hit["id"])["text"].strip() for hit in found["results"]]
     assert texts == ["a pump of first", "a pump of second"]
@@ -213,7 +285,11 @@ def test_a_project_that_cannot_be_searched_does_not_hide_the_others(
     from engine.api import Project
 
     new = Project.create(str(tmp_path / "new"), [tmp_path]).path
-    found = called_in([new, handbook], "search", query="roof")
+    found = called_in(
+        [new, handbook],
+        "search",
+        query="roof",
+    )
     assert len(found["results"]) == 2
     assert [one.get("error", {}).get("code") for one in found["searched"]] == ["not-built", None]
     assert called(new, "search", query="roof")["code"] == "not-built"
@@ -222,7 +298,11 @@ def test_a_project_that_cannot_be_searched_does_not_hide_the_others(
 def test_a_damaged_project_does_not_hide_the_others(tmp_path: Path, handbook: Path) -> None:
     broken = indexed(tmp_path / "broken", {"a.txt": "a roof"})
     (broken / "project.db").write_bytes(b"x" * 10_000)
-    found = called_in([broken, handbook], "search", query="roof")
+    found = called_in(
+        [broken, handbook],
+        "search",
+        query="roof",
+    )
     assert [one.get("error", {}).get("code") for one in found["searched"]] == [
         "database-damaged",
         None,

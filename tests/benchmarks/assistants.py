@@ -72,7 +72,12 @@ def measure(arguments: list[str], calls: list[tuple[str, dict[str, Any]]]) -> li
         assert process.stdin
         assert process.stdout
         for number, (method, params) in enumerate(calls):
-            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            request = {
+                "jsonrpc": "2.0",
+                "id": number,
+                "method": method,
+                "params": params,
+            }
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
             assert "result" in json.loads(process.stdout.readline())
@@ -100,7 +105,11 @@ def main() -> None:
     search = ("tools/call", {"name": "search", "arguments": {"query": QUERY}})
     with tempfile.TemporaryDirectory() as folder:
         project = str(Path(folder) / "project")
-        engine("new", project, str(ROOT / "assets/sample/documents"))
+        engine(
+            "new",
+            project,
+            str(ROOT / "assets/sample/documents"),
+        )
         engine("ingest", project)
         engine("index", project)
         bare = []

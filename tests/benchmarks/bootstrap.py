@@ -45,7 +45,11 @@ def ours(values: np.ndarray) -> Bounds:
     intervals = [interval(values[:, column], means[:, column]) for column in range(SYSTEMS)]
     gaps = values[:, 1:] - values[:, :1]
     for column, p_value in enumerate(randomisation_p(gaps, SAMPLES).tolist()):
-        difference(gaps[:, column], means[:, column + 1] - means[:, 0], p_value)
+        difference(
+            gaps[:, column],
+            means[:, column + 1] - means[:, 0],
+            p_value,
+        )
     return np.array([[bounds.low, bounds.high] for bounds in intervals])
 
 
@@ -72,12 +76,20 @@ def by_loop(values: np.ndarray) -> Bounds:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=3,
+    )
     rounds = parser.parse_args().rounds
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     # Spread as nDCG@10 is: most values are near 0 or 1.
-    values = np.random.default_rng(1).beta(0.6, 0.8, (QUERIES, SYSTEMS))
+    values = np.random.default_rng(1).beta(
+        0.6,
+        0.8,
+        (QUERIES, SYSTEMS),
+    )
     methods: dict[str, Callable[[np.ndarray], Bounds]] = {
         "ours": ours,
         "scipy": by_scipy,

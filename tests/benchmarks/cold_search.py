@@ -24,7 +24,12 @@ from sentence_transformers import SentenceTransformer
 from engine.encoders.model_folder import bundled_folder
 SentenceTransformer(str(bundled_folder()), device="cpu").encode([{QUERY!r}])
 """
-ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+ENVIRONMENT = dict(
+    os.environ,
+    PYTHONPATH=str(ROOT),
+    HF_HUB_OFFLINE="1",
+    TRANSFORMERS_OFFLINE="1",
+)
 
 
 class Seconds(NamedTuple):
@@ -38,7 +43,12 @@ def run(*arguments: str) -> Seconds:
     """Run Python with these arguments, and return the seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], env=ENVIRONMENT, capture_output=True, check=True)
+    subprocess.run(
+        [sys.executable, *arguments],
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=True,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     clock = time.perf_counter() - started
     processors = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -49,9 +59,26 @@ def main() -> None:
     """Print the fewest seconds of several rounds, to leave out what other programs add."""
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
-        run("-m", "engine", "new", str(project), str(ROOT / "assets/sample/documents"))
-        run("-m", "engine", "run", str(project))
-        search = ("-m", "engine", "search", str(project), QUERY)
+        run(
+            "-m",
+            "engine",
+            "new",
+            str(project),
+            str(ROOT / "assets/sample/documents"),
+        )
+        run(
+            "-m",
+            "engine",
+            "run",
+            str(project),
+        )
+        search = (
+            "-m",
+            "engine",
+            "search",
+            str(project),
+            QUERY,
+        )
         commands = {
             "sentence-transformers": ("-c", ENCODE),
             "BM25": (*search, "--mode", "bm25"),

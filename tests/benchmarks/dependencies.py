@@ -49,17 +49,29 @@ def find_module(name: str) -> str:
         if canonicalize_name(name) in map(canonicalize_name, libraries) and is_public:
             modules.append(module)
     alike = canonicalize_name(name).replace("-", "_")
-    return min(modules, key=lambda module: (module.casefold() != alike, len(module)), default="")
+    return min(
+        modules,
+        key=lambda module: (module.casefold() != alike, len(module)),
+        default="",
+    )
 
 
 def measure_seconds(statement: str, rounds: int) -> float:
     """Return the median seconds of a new process that runs a statement."""
     command = [sys.executable, "-c", statement]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+    )
     seconds = []
     for _ in range(rounds):
         began = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+        )
         seconds.append(time.perf_counter() - began)
     return statistics.median(seconds)
 

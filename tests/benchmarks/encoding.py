@@ -53,7 +53,11 @@ def main() -> None:
         hardware = replace(hardware, threads=options.threads)
     for choice in hardware.choices:
         print(f"{choice.setting:8} {choice.value:10} {choice.reason}")
-    reference = load_sentence_transformer(model, hardware.device, "float32")
+    reference = load_sentence_transformer(
+        model,
+        hardware.device,
+        "float32",
+    )
     reference.max_seq_length = model.max_tokens
     fast = TransformerEncoder.load(model, hardware=hardware)
     exact = TransformerEncoder.load(model, hardware=replace(hardware, dtype="float32"))
@@ -99,7 +103,11 @@ def report(
     )
     for name, times in seconds.items():
         cosine = np.sum(vectors[name] * vectors[first], axis=1)
-        rounds = zip(seconds[first], times, strict=True)
+        rounds = zip(
+            seconds[first],
+            times,
+            strict=True,
+        )
         ratios = " ".join(f"{base / own:.2f}" for base, own in rounds)
         best = min(seconds[first]) / min(times)
         print(
@@ -134,9 +142,23 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dataset", type=Path, help="a folder in BEIR layout")
-    parser.add_argument("--limit", type=int, default=512, help="texts to encode (default 512)")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each peer (default 3)")
+    parser.add_argument(
+        "--dataset",
+        type=Path,
+        help="a folder in BEIR layout",
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=512,
+        help="texts to encode (default 512)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=3,
+        help="turns of each peer (default 3)",
+    )
     parser.add_argument(
         "--model", default="all-MiniLM-L6-v2", help="a model folder, or the bundled model"
     )

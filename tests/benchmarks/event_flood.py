@@ -29,7 +29,11 @@ KEYS = 150
 PAUSE_SECONDS = 0.03  # between two keys: fast typing
 
 
-async def press_letters(pilot: Pilot[None], field: Input, count: int) -> list[float]:
+async def press_letters(
+    pilot: Pilot[None],
+    field: Input,
+    count: int,
+) -> list[float]:
     """Press letters, and return the seconds from each until the field contains it.
 
     The time begins when the terminal's driver hands on the key.
@@ -74,9 +78,17 @@ async def measure(project: Path) -> None:
         field.focus()
         await press_letters(pilot, field, 20)  # the first ones take longer
         print(format_latencies("at rest", await press_letters(pilot, field, KEYS)))
-        command = [sys.executable, str(FLOOD), str(project)]
+        command = [
+            sys.executable,
+            str(FLOOD),
+            str(project),
+        ]
         command += [str(EVENTS_PER_SECOND), str(FLOOD_SECONDS)]
-        writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        writer = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         while not screen.run_state.running:
             await pilot.pause(0.05)
         seconds = await press_letters(pilot, field, KEYS)

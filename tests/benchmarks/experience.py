@@ -59,7 +59,13 @@ from tests.benchmarks.experience_sets import KINDS, SETS, PublicSet, open_projec
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 ASSET = Path(__file__).resolve().parents[2] / "assets" / "experience.json"
-CHECK_SETTINGS = ("eval_every", "patience", "heldout_queries", "heldout_pool", "checkpoint_every")
+CHECK_SETTINGS = (
+    "eval_every",
+    "patience",
+    "heldout_queries",
+    "heldout_pool",
+    "checkpoint_every",
+)
 # By kind of a query set, the name of its figures.
 RUNGS = {"judged": "judged", "synthetic": "heldout"}
 
@@ -125,7 +131,11 @@ def main() -> None:
     options.out.write_text(format_experience(results, recipes, documents), encoding="utf-8")
 
 
-def _complete_run(run: Run, runs_file: Path, options: argparse.Namespace) -> None:
+def _complete_run(
+    run: Run,
+    runs_file: Path,
+    options: argparse.Namespace,
+) -> None:
     """Make a run, or measure the interpolations that it lacks, and write its line."""
     known = run.find(_read_lines(runs_file))
     weights = list(options.weights)
@@ -133,7 +143,12 @@ def _complete_run(run: Run, runs_file: Path, options: argparse.Namespace) -> Non
         measured = known["figures"]["judged"]
         weights = [weight for weight in weights if candidate_name(weight) not in measured]
     if weights:
-        line = _make_run(run, weights, known, options)
+        line = _make_run(
+            run,
+            weights,
+            known,
+            options,
+        )
         with runs_file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(format_run(line), flush=True)
@@ -155,12 +170,41 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, default=SHARED, help="folder of the public sets")
-    parser.add_argument("--keep", type=Path, help="folder of projects, adapters and runs.jsonl")
-    parser.add_argument("--out", type=Path, default=ASSET, help="file to write")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["both", "extractive"])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=SHARED,
+        help="folder of the public sets",
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="folder of projects, adapters and runs.jsonl",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ASSET,
+        help="file to write",
+    )
+    parser.add_argument(
+        "--sets",
+        nargs="+",
+        choices=SETS,
+        default=list(SETS),
+    )
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        choices=KINDS,
+        default=["both", "extractive"],
+    )
+    parser.add_argument(
+        "--seeds",
+        nargs="+",
+        type=int,
+        default=[0, 1, 2],
+    )
     parser.add_argument(
         "--weights", nargs="+", type=float, default=[0.5, 1.0], help="interpolation weights"
     )
@@ -188,7 +232,12 @@ def _list_runs(options: argparse.Namespace) -> Iterator[Run]:
             recipe = dataclasses.replace(config_of(settings), eval_every=0)
             for name in options.sets:
                 if PublicSet(name, options.data, options.keep).has_queries(kind):
-                    yield Run(name, kind, seed, recipe)
+                    yield Run(
+                        name,
+                        kind,
+                        seed,
+                        recipe,
+                    )
 
 
 def _read_lines(path: Path) -> list[Line]:
@@ -213,9 +262,18 @@ def _make_run(
         context = StageContext(
             project.folder, settings, store, "train", "", "", _ignore_event, _never
         )
-        seconds = _train(context, run.recipe, adapter)
+        seconds = _train(
+            context,
+            run.recipe,
+            adapter,
+        )
         figures = known["figures"] if known else {}
-        measured = _measure(context, adapter, run.recipe.adapter_scope, weights)
+        measured = _measure(
+            context,
+            adapter,
+            run.recipe.adapter_scope,
+            weights,
+        )
         for rung, rung_figures in measured.items():
             figures.setdefault(rung, {}).update(rung_figures)
         hardware = training_hardware(context)
@@ -238,7 +296,11 @@ def _make_run(
         }
 
 
-def _train(context: StageContext, config: TrainingConfig, adapter: Path) -> float:
+def _train(
+    context: StageContext,
+    config: TrainingConfig,
+    adapter: Path,
+) -> float:
     """Train into the folder `adapter` unless it exists, and return the seconds that it took."""
     if adapter.exists():
         return 0.0
@@ -271,7 +333,12 @@ def _measure(
         queries.scores[BM25] = scores
         figures[RUNGS[queries.kind]][BM25] = {SEMANTIC: _measure_ndcg(queries, ranking, rankers)}
     for weight in (0.0, *weights):
-        candidate = Candidate(context, adapter, scope, weight)
+        candidate = Candidate(
+            context,
+            adapter,
+            scope,
+            weight,
+        )
         name = candidate.name
         chunk_vectors = candidate.chunk_vectors(rankers.chunks)
         for queries in query_sets:
@@ -291,11 +358,20 @@ def _measure(
     return figures
 
 
-def _measure_ndcg(queries: QuerySet, rankings: Any, rankers: Rankers) -> list[float]:
+def _measure_ndcg(
+    queries: QuerySet,
+    rankings: Any,
+    rankers: Rankers,
+) -> list[float]:
     """Return nDCG@10 of each question of a set that can be measured."""
     rows = queries.usable()
     judgments = [queries.judgments[row] for row in rows]
-    values = measure(rankings[rows], judgments, rankers.document_of, ("ndcg@10",))
+    values = measure(
+        rankings[rows],
+        judgments,
+        rankers.document_of,
+        ("ndcg@10",),
+    )
     return [round(value, 4) for value in values["ndcg@10"].tolist()]
 
 

@@ -60,8 +60,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=Path, required=True, help="runs.jsonl of experience.py")
-    parser.add_argument("--experience", type=Path, default=ASSET, help="the prior")
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        required=True,
+        help="runs.jsonl of experience.py",
+    )
+    parser.add_argument(
+        "--experience",
+        type=Path,
+        default=ASSET,
+        help="the prior",
+    )
     options = parser.parse_args()
     experience = parse_experience(json.loads(options.experience.read_text(encoding="utf-8")))
     latest = {}
@@ -92,7 +102,11 @@ def is_of_recipe(run: Line, experience: Experience) -> bool:
     return recipe == experience.recipes[ORIGINS[run["kind"]]]
 
 
-def decisions(run: Line, runs: Sequence[Line], experience: Experience) -> Iterator[InUse]:
+def decisions(
+    run: Line,
+    runs: Sequence[Line],
+    experience: Experience,
+) -> Iterator[InUse]:
     """Decide for both modes, without the run's own set in the prior and in the rungs' errors."""
     origin = ORIGINS[run["kind"]]
     effects = [effect for effect in experience.effects if effect.collection != run["set"]]
@@ -105,16 +119,33 @@ def decisions(run: Line, runs: Sequence[Line], experience: Experience) -> Iterat
         reference = Option(BASE, BASE) if mode == "semantic" else hybrid_option(BASE, EQUAL)
         candidates = [option for option in judged if option != reference]
         heldout = list_systems(run["figures"].get("heldout", {}), mode)
-        compared = find_comparable(heldout, prior, mode, reference, origin)
+        compared = find_comparable(
+            heldout,
+            prior,
+            mode,
+            reference,
+            origin,
+        )
         values = {option.name: heldout[option] for option in compared}
         ladder = [Evidence(RUNGS[origin], values)] if len(values) > 1 else []
-        usual = find_comparable(judged, prior, mode, reference, origin)
+        usual = find_comparable(
+            judged,
+            prior,
+            mode,
+            reference,
+            origin,
+        )
         decision = decide(
             mode, ladder, reference, candidates, prior_knowledge=prior.find_priors(mode, usual)
         )
         chosen = next(option for option in judged if option.name == decision.chosen)
         gain = paired_difference(100 * judged[chosen], 100 * judged[reference])
-        yield InUse(run, mode, decision, gain)
+        yield InUse(
+            run,
+            mode,
+            decision,
+            gain,
+        )
 
 
 def list_systems(figures: Figures, mode: SearchMode) -> dict[Option, np.ndarray]:

@@ -20,7 +20,14 @@ REFERENCE = "0.5"
 """The share that hybrid search has with base."""
 SEMANTIC = "semantic"
 ORIGINS: Mapping[str, QueryOrigin] = {"both": "model-written", "extractive": "extractive"}
-RECIPE_SETTINGS = ("objective", "weights", "adapter_scope", "similarity", "method", "learning_rate")
+RECIPE_SETTINGS = (
+    "objective",
+    "weights",
+    "adapter_scope",
+    "similarity",
+    "method",
+    "learning_rate",
+)
 HALF_INTERVAL = 1.96  # standard errors that half of a 95 % interval has
 Line = dict[str, Any]
 """A line of runs.jsonl."""

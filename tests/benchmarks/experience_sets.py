@@ -20,7 +20,14 @@ from engine.api import Project
 from engine.core.assets import asset_path
 
 REDUCED = ("contractnli", "multihop-partial")
-SETS = ("sample", "multihop-partial", "contractnli", "cranfield", "cisi", "med")
+SETS = (
+    "sample",
+    "multihop-partial",
+    "contractnli",
+    "cranfield",
+    "cisi",
+    "med",
+)
 EXTRACTIVE_ONLY = ("med",)
 """Sets that no model wrote queries for."""
 KINDS = ("usual", "everyday", "both", "extractive")
@@ -154,11 +161,20 @@ def _copy_vectors(public_set: PublicSet, path: Path) -> None:
     """Copy the chunks' vectors from another project of the set to the one at `path`."""
     for cache in sorted((public_set.folder / "projects").glob(f"{public_set.name}-*/cache")):
         if cache.parent != path and any(cache.iterdir()):
-            shutil.copytree(cache, path / "cache", dirs_exist_ok=True)
+            shutil.copytree(
+                cache,
+                path / "cache",
+                dirs_exist_ok=True,
+            )
             return
 
 
-def _write_reduced(source: Path, target: Path, documents: set[str], questions: set[str]) -> None:
+def _write_reduced(
+    source: Path,
+    target: Path,
+    documents: set[str],
+    questions: set[str],
+) -> None:
     """Write a BEIR folder with these documents and questions, and the judgments about them."""
     for name, ids in (("corpus.jsonl", documents), ("queries.jsonl", questions)):
         _write_rows(target / name, [row for row in _read_rows(source / name) if row["_id"] in ids])

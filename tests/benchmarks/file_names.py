@@ -121,7 +121,11 @@ def _draw_sentence_words(text: str, rng: random.Random) -> str:
     return " ".join(rng.sample(long_words, WORDS_OF_A_SENTENCE))
 
 
-def build_index(folder: Path, corpus: Corpus, weight: int) -> LexicalIndex:
+def build_index(
+    folder: Path,
+    corpus: Corpus,
+    weight: int,
+) -> LexicalIndex:
     """Build the index with each name put `weight` times before each chunk, after the title."""
     labels = {
         key: "\n".join((document.title, *(weight * find_search_names(document.file_path))))
@@ -135,7 +139,11 @@ def build_index(folder: Path, corpus: Corpus, weight: int) -> LexicalIndex:
     return LexicalIndex.build(folder, texts, language)
 
 
-def measure_items(index: LexicalIndex, items: list[KnownItem], owners: dict[int, int]) -> str:
+def measure_items(
+    index: LexicalIndex,
+    items: list[KnownItem],
+    owners: dict[int, int],
+) -> str:
     """Return Hit@1, Hit@10 and MRR@10 of documents, in percent.
 
     `owners`: by id of a chunk, that of its document.
@@ -155,7 +163,11 @@ def measure_items(index: LexicalIndex, items: list[KnownItem], owners: dict[int,
     )
 
 
-def measure_questions(index: LexicalIndex, questions: list[dict[str, Any]], corpus: Corpus) -> str:
+def measure_questions(
+    index: LexicalIndex,
+    questions: list[dict[str, Any]],
+    corpus: Corpus,
+) -> str:
     """Return nDCG@10 of passages, in percent."""
     total = 0.0
     count = 0
@@ -182,9 +194,23 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("project", type=Path)
-    parser.add_argument("--weights", type=int, nargs="+", default=[0, 1, 2, 3])
-    parser.add_argument("--questions", type=Path, nargs="*", default=[])
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--weights",
+        type=int,
+        nargs="+",
+        default=[0, 1, 2, 3],
+    )
+    parser.add_argument(
+        "--questions",
+        type=Path,
+        nargs="*",
+        default=[],
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+    )
     options = parser.parse_args()
     corpus = read_corpus(options.project)
     items = build_known_items(corpus, options.seed)
@@ -194,7 +220,11 @@ def main() -> None:
     ]
     for weight in options.weights:
         with tempfile.TemporaryDirectory() as folder:
-            index = build_index(Path(folder) / "index", corpus, weight)
+            index = build_index(
+                Path(folder) / "index",
+                corpus,
+                weight,
+            )
             for kind, kind_items in items.items():
                 figures = measure_items(index, kind_items, owners)
                 print(f"weight {weight}: {kind} ({len(kind_items)}): {figures}", flush=True)

@@ -54,14 +54,22 @@ def choose_files(folder: Path, count: int) -> list[Path]:
     return random.Random(SEED).sample(list(by_name.values()), count)
 
 
-def main(folder: Path, word: str, count: int = 60) -> None:
+def main(
+    folder: Path,
+    word: str,
+    count: int = 60,
+) -> None:
     home = Path(tempfile.mkdtemp(prefix="first-hits-"))
     documents = home / "reports"
     documents.mkdir()
     for path in choose_files(folder, count):
         shutil.copy(path, documents)
     os.chdir(documents)
-    terminal = Terminal(home, (120, 40), all_cores=True)
+    terminal = Terminal(
+        home,
+        (120, 40),
+        all_cores=True,
+    )
     started = time.monotonic()
 
     def wait_for(what: str, *texts: str) -> None:
@@ -96,4 +104,8 @@ def main(folder: Path, word: str, count: int = 60) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:4]))
+    main(
+        Path(sys.argv[1]),
+        sys.argv[2],
+        *map(int, sys.argv[3:4]),
+    )

@@ -26,12 +26,20 @@ Empty().run()
 """
 
 
-def seconds_until(command: list[str], mark: bytes, environment: dict[str, str]) -> float:
+def seconds_until(
+    command: list[str],
+    mark: bytes,
+    environment: dict[str, str],
+) -> float:
     """Return the seconds from the start of `command` until it has written `mark`."""
     started = time.perf_counter()
     child, terminal = pty.fork()
     if child == 0:
-        os.execvpe(command[0], command, environment)
+        os.execvpe(
+            command[0],
+            command,
+            environment,
+        )
     written = b""
     while mark not in written:
         if not select.select([terminal], [], [], 20)[0]:
@@ -50,7 +58,13 @@ def main() -> None:
         folders = dict.fromkeys(
             ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), home
         )
-        environment = dict(os.environ, TERM="xterm-256color", LINES="24", COLUMNS="80", **folders)
+        environment = dict(
+            os.environ,
+            TERM="xterm-256color",
+            LINES="24",
+            COLUMNS="80",
+            **folders,
+        )
         bare = [_time_bare_python() for _ in range(ROUNDS)]
         empty = [
             seconds_until([sys.executable, "-c", EMPTY], b"ready", environment)

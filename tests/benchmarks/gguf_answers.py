@@ -30,7 +30,11 @@ Answer = Callable[[Request], tuple[str, int]]
 """Returns the text of an answer, and its tokens."""
 
 
-def build_requests(corpus: Path, count: int, limit: int) -> list[Request]:
+def build_requests(
+    corpus: Path,
+    count: int,
+    limit: int,
+) -> list[Request]:
     """Return the first step of the prompt in two steps, for the first documents.
 
     `limit`: of tokens of an answer.
@@ -40,14 +44,23 @@ def build_requests(corpus: Path, count: int, limit: int) -> list[Request]:
     prompt = load_prompt("events")
     requests = []
     for number, document in enumerate(documents):
-        values = {**place_of(document["title"], ()), "passage": document["text"], "count": 3}
+        values = {
+            **place_of(document["title"], ()),
+            "passage": document["text"],
+            "count": 3,
+        }
         requests.append(Request(prompt.fill(values), EVENTS, 3, limit, number))
     return requests
 
 
 def load_ours(path: Path) -> tuple[Answer, int]:
     """Return how `FileChatModel` answers, and the id of the process that computes."""
-    model = FileChatModel(path, CONTEXT, NullReporter(), lambda: None)
+    model = FileChatModel(
+        path,
+        CONTEXT,
+        NullReporter(),
+        lambda: None,
+    )
 
     def answer(request: Request) -> tuple[str, int]:
         reply = model.complete(request)
@@ -60,7 +73,13 @@ def load_llama(path: Path) -> tuple[Answer, int]:
     """Return how `llama_cpp.Llama` answers, and the id of this process, which computes."""
     from llama_cpp import Llama
 
-    model = Llama(str(path), n_ctx=CONTEXT, n_threads=1, n_threads_batch=1, verbose=False)
+    model = Llama(
+        str(path),
+        n_ctx=CONTEXT,
+        n_threads=1,
+        n_threads_batch=1,
+        verbose=False,
+    )
 
     def answer(request: Request) -> tuple[str, int]:
         done: Any = model.create_chat_completion(
@@ -86,11 +105,28 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path)
     parser.add_argument("corpus", type=Path)
-    parser.add_argument("--count", type=int, default=8)
-    parser.add_argument("--tokens", type=int, default=192, help="of an answer, at most")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=8,
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=192,
+        help="of an answer, at most",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=2,
+    )
     options = parser.parse_args()
-    requests = build_requests(options.corpus, options.count, options.tokens)
+    requests = build_requests(
+        options.corpus,
+        options.count,
+        options.tokens,
+    )
     models = {"ours": load_ours(options.model), "llama_cpp.Llama": load_llama(options.model)}
     for _ in range(options.rounds):
         for name, (answer, pid) in models.items():

@@ -46,8 +46,17 @@ def main() -> None:
 
     hardware = choose_hardware(options.device, purpose="train")
     recipe = replace(PRESETS["standard"], max_tokens=options.tokens)
-    student = Student(resolve_model(options.model), recipe, hardware)
-    plan = make_plan(student, recipe, hardware, free_memory(hardware))
+    student = Student(
+        resolve_model(options.model),
+        recipe,
+        hardware,
+    )
+    plan = make_plan(
+        student,
+        recipe,
+        hardware,
+        free_memory(hardware),
+    )
     for choice in (*hardware.choices, *plan.choices):
         print(f"{choice.setting:24} {choice.value:10} {choice.reason}")
     if plan.checkpointing:
@@ -80,13 +89,22 @@ def main() -> None:
 
     def loss(vectors: torch.Tensor) -> torch.Tensor:
         scores = vectors[: options.lists] @ vectors[options.lists :].T
-        return losses.listnet(scores, teacher, candidates=is_candidate)
+        return losses.listnet(
+            scores,
+            teacher,
+            candidates=is_candidate,
+        )
 
     def forward(micro: MicroBatch) -> torch.Tensor:
         return student.forward([rows[i] for i in micro.places])
 
     keep_graphs = student.graph_bytes(rows, batches) <= plan.graph_bytes
-    worker_count, threads, _ = choose_workers(student, recipe, hardware, free_memory(hardware))
+    worker_count, threads, _ = choose_workers(
+        student,
+        recipe,
+        hardware,
+        free_memory(hardware),
+    )
     student.training_mode()
     started = time.perf_counter()
     with Workers(worker_count, threads) as workers:
@@ -124,9 +142,21 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--lists", type=int, default=64)
-    parser.add_argument("--chunks", type=int, default=9)
-    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument(
+        "--lists",
+        type=int,
+        default=64,
+    )
+    parser.add_argument(
+        "--chunks",
+        type=int,
+        default=9,
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=256,
+    )
     parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--device", default="cpu")
     return parser.parse_args()

@@ -58,7 +58,11 @@ def read_data_set(folder: Path) -> DataSet:
             if int(grade) > 0 and chunk in row_of and query in queries:
                 grades.setdefault(query, {})[row_of[chunk]] = int(grade)
     texts = [f"{entry.get('title', '')} {entry['text']}".strip() for entry in corpus]
-    return DataSet(texts, [queries[name] for name in grades], list(grades.values()))
+    return DataSet(
+        texts,
+        [queries[name] for name in grades],
+        list(grades.values()),
+    )
 
 
 def main() -> None:
@@ -83,7 +87,12 @@ def main() -> None:
         if transform is not None:
             transformed = transform(chunks)
             transformed_queries = transform(query_vectors)
-        ids, _ = rank_all(transformed_queries, transformed, chunk_ids, 10)
+        ids, _ = rank_all(
+            transformed_queries,
+            transformed,
+            chunk_ids,
+            10,
+        )
         metrics = evaluate_run(Relevance.from_rankings(ids, grades), ("ndcg@10", "hit@10"))
         if base is None:
             base = metrics["ndcg@10"]

@@ -179,8 +179,19 @@ async def measure(project: str, size: tuple[int, int]) -> None:
         for mode in ("bm25", "hybrid", "all"):
             screen.pane.action_mode(mode)
             field.focus()
-            await _measure_typing(app, screen.pane, field, paints, arrivals, mode)
-        await _measure_moving(app, screen.pane, paints)
+            await _measure_typing(
+                app,
+                screen.pane,
+                field,
+                paints,
+                arrivals,
+                mode,
+            )
+        await _measure_moving(
+            app,
+            screen.pane,
+            paints,
+        )
         process = psutil.Process()
         memory = process.memory_info().rss / 2**20
         search_memory = sum(child.memory_info().rss for child in process.children()) / 2**20
@@ -241,7 +252,11 @@ def _measure_answer(paints: Paints, arrivals: Arrivals) -> Duration | None:
     return max(durations, default=None)
 
 
-async def _measure_moving(app: Any, pane: Any, paints: Paints) -> None:
+async def _measure_moving(
+    app: Any,
+    pane: Any,
+    paints: Paints,
+) -> None:
     """Move in the list of hits, then change the mode, and print how long each takes."""
     pane.active_list.focus()
     await asyncio.sleep(0.6)
@@ -295,10 +310,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("chunks", type=int, nargs="?", default=200_000)
+    parser.add_argument(
+        "chunks",
+        type=int,
+        nargs="?",
+        default=200_000,
+    )
     parser.add_argument("--project", type=Path)
     parser.add_argument("--size", default="120x40")
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help=argparse.SUPPRESS,
+    )
     options = parser.parse_args()
     if options.measure:
         width, _, height = options.size.partition("x")
@@ -310,8 +334,19 @@ def main() -> None:
         environment = dict(
             os.environ, PYTHONPATH=os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")])
         )
-        build = [sys.executable, "-c", BUILD, str(words), str(folder), str(options.chunks)]
-        subprocess.run(build, check=True, env=environment)
+        build = [
+            sys.executable,
+            "-c",
+            BUILD,
+            str(words),
+            str(folder),
+            str(options.chunks),
+        ]
+        subprocess.run(
+            build,
+            check=True,
+            env=environment,
+        )
         app_folders = dict.fromkeys(("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), home)
         command = [
             sys.executable,
@@ -322,7 +357,11 @@ def main() -> None:
             "--size",
             options.size,
         ]
-        subprocess.run(command, check=True, env=dict(os.environ, WORDS=str(words), **app_folders))
+        subprocess.run(
+            command,
+            check=True,
+            env=dict(os.environ, WORDS=str(words), **app_folders),
+        )
 
 
 if __name__ == "__main__":

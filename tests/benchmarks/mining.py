@@ -59,12 +59,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
 
         def mine_at_once() -> None:
-            index = LexicalIndex.build(Path(folder) / "index", enumerate(texts), "en")
+            index = LexicalIndex.build(
+                Path(folder) / "index",
+                enumerate(texts),
+                "en",
+            )
             for _ in index.search_many(queries, K):
                 pass
 
         def mine_query_by_query() -> None:
-            index = LexicalIndex.build(Path(folder) / "index", enumerate(texts), "en")
+            index = LexicalIndex.build(
+                Path(folder) / "index",
+                enumerate(texts),
+                "en",
+            )
             for query in queries:
                 index.search(query, K)
 

@@ -68,18 +68,41 @@ class Corpus:
     another format, or versions of it, by `kind`.
     """
 
-    def __init__(self, kind: str, texts: int, files: int, headings: int, others: int = 0) -> None:
+    def __init__(
+        self,
+        kind: str,
+        texts: int,
+        files: int,
+        headings: int,
+        others: int = 0,
+    ) -> None:
         self.documents: list[Document] = []
         self.chunks: list[Chunk] = []
         self.written: list[DocumentQuery] = []
         self.about: dict[int, str] = {}
         for text in range(texts):
             for copy in range(files):
-                self._add(kind, f"text{text}", copy, headings)
+                self._add(
+                    kind,
+                    f"text{text}",
+                    copy,
+                    headings,
+                )
         for text in range(others):
-            self._add("distinct", f"other{text}", 0, headings // 2)
+            self._add(
+                "distinct",
+                f"other{text}",
+                0,
+                headings // 2,
+            )
 
-    def _add(self, kind: str, text: str, copy: int, headings: int) -> None:
+    def _add(
+        self,
+        kind: str,
+        text: str,
+        copy: int,
+        headings: int,
+    ) -> None:
         number = len(self.documents) + 1
         path = f"{copy}/{text}.md"
         title = f"About {text}"
@@ -123,7 +146,11 @@ class Corpus:
     def select_queries(self, seed: int) -> list[Query]:
         """Return the queries that decide, by the product's own rules."""
         related = related_documents(self.documents, self.text_of)
-        sides = split_documents(group_keys(self.documents, related), 0.3, seed)
+        sides = split_documents(
+            group_keys(self.documents, related),
+            0.3,
+            seed,
+        )
         training = {
             document.id for document in self.documents if sides.get(document.id) != "heldout"
         }
@@ -134,7 +161,11 @@ class Corpus:
         ]
 
 
-def draw_gains(rng: np.random.Generator, queries: Sequence[Query], share: float) -> np.ndarray:
+def draw_gains(
+    rng: np.random.Generator,
+    queries: Sequence[Query],
+    share: float,
+) -> np.ndarray:
     """Draw what each query gains, zero in the mean.
 
     A share of the queries move in rank, most of them together with their twins. Every text has an
@@ -143,7 +174,11 @@ def draw_gains(rng: np.random.Generator, queries: Sequence[Query], share: float)
 
     def draw_moves(count: int) -> np.ndarray:
         is_moved = rng.random(count) < share
-        return np.where(is_moved, rng.choice(DISCOUNTS, count) - rng.choice(DISCOUNTS, count), 0.0)
+        return np.where(
+            is_moved,
+            rng.choice(DISCOUNTS, count) - rng.choice(DISCOUNTS, count),
+            0.0,
+        )
 
     twin_numbers: dict[object, int] = {}
     twins = [
@@ -154,7 +189,11 @@ def draw_gains(rng: np.random.Generator, queries: Sequence[Query], share: float)
     texts = [text_numbers.setdefault(query.text, len(text_numbers)) for query in queries]
     moves_with_twins = rng.random(len(queries)) < TWINS
     twin_moves = draw_moves(len(twin_numbers))[twins]
-    moves = np.where(moves_with_twins, twin_moves, draw_moves(len(queries)))
+    moves = np.where(
+        moves_with_twins,
+        twin_moves,
+        draw_moves(len(queries)),
+    )
     text_deviation = moves.std() * (CORRELATION / (1 - CORRELATION)) ** 0.5
     return moves + rng.normal(0, text_deviation, len(text_numbers))[texts]
 
@@ -248,7 +287,13 @@ def build_questions(documents: int, each: int) -> list[Query]:
     questions = []
     for row in range(documents * each):
         document = row % documents
-        judgment = Judgment(str(row), str(row), "chunk", {row: 1}, source=document)
+        judgment = Judgment(
+            str(row),
+            str(row),
+            "chunk",
+            {row: 1},
+            source=document,
+        )
         questions.append(Query(str(document), judgment))
     return questions
 
@@ -268,28 +313,78 @@ class Structure(NamedTuple):
 def build_structures() -> Iterator[Structure]:
     """Yield all structures, those of titles and headings first."""
 
-    def of_documents(name: str, moving: float, corpus: Corpus) -> Structure:
-        return Structure(name, "document", moving, corpus.select_queries)
+    def of_documents(
+        name: str,
+        moving: float,
+        corpus: Corpus,
+    ) -> Structure:
+        return Structure(
+            name,
+            "document",
+            moving,
+            corpus.select_queries,
+        )
 
-    def of_questions(name: str, moving: float, documents: int, each: int) -> Structure:
-        return Structure(name, "judged", moving, lambda _: build_questions(documents, each))
+    def of_questions(
+        name: str,
+        moving: float,
+        documents: int,
+        each: int,
+    ) -> Structure:
+        return Structure(
+            name,
+            "judged",
+            moving,
+            lambda _: build_questions(documents, each),
+        )
 
     yield of_documents(
         "distinct documents, titles and headings", 0.3, Corpus("distinct", 400, 1, 4)
     )
-    yield of_documents("three copies of every file", 0.3, Corpus("copies", 400, 3, 4))
+    yield of_documents(
+        "three copies of every file",
+        0.3,
+        Corpus("copies", 400, 3, 4),
+    )
     yield of_documents(
         "the same in three formats, without titles", 0.3, Corpus("formats", 400, 3, 5)
     )
-    yield of_documents("three versions of every file", 0.3, Corpus("versions", 400, 3, 4))
+    yield of_documents(
+        "three versions of every file",
+        0.3,
+        Corpus("versions", 400, 3, 4),
+    )
     yield of_documents(
         "versions that are most of a project", 0.1, Corpus("versions", 1, 30, 60, others=28)
     )
-    yield of_documents("few long documents", 0.1, Corpus("distinct", 40, 1, 30))
-    yield of_documents("mail threads, titles alone", 0.3, Corpus("thread", 1500, 3, 0))
-    yield of_questions("240 judged questions about 40 documents", 0.15, 40, 6)
-    yield of_questions("100 judged questions about 10 documents", 0.05, 10, 10)
-    yield of_questions("40 judged questions about 8 documents", 0.05, 8, 5)
+    yield of_documents(
+        "few long documents",
+        0.1,
+        Corpus("distinct", 40, 1, 30),
+    )
+    yield of_documents(
+        "mail threads, titles alone",
+        0.3,
+        Corpus("thread", 1500, 3, 0),
+    )
+    yield of_questions(
+        "240 judged questions about 40 documents",
+        0.15,
+        40,
+        6,
+    )
+    yield of_questions(
+        "100 judged questions about 10 documents",
+        0.05,
+        10,
+        10,
+    )
+    yield of_questions(
+        "40 judged questions about 8 documents",
+        0.05,
+        8,
+        5,
+    )
 
 
 @dataclass
@@ -335,8 +430,16 @@ class Counts:
 def main() -> None:
     """Print a row for each structure."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--only", default="", help="structures whose name has this in it")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=400,
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        help="structures whose name has this in it",
+    )
     options = parser.parse_args()
     runs = options.runs
     print(
@@ -351,7 +454,11 @@ def main() -> None:
         sizes = []
         decided = 0
         # By the adapter's effect in semantic and in hybrid search.
-        counts_by_effect = {(0.0, 0.0): Counts(), (0.03, 0.03): Counts(), (0.03, 0.012): Counts()}
+        counts_by_effect = {
+            (0.0, 0.0): Counts(),
+            (0.03, 0.03): Counts(),
+            (0.03, 0.012): Counts(),
+        }
         queries: list[Query] = []
         for seed in range(runs):
             if seed % SAME_QUERIES_RUNS == 0:

@@ -37,7 +37,14 @@ from engine.evaluation.rungs import Evidence
 QUESTION_COUNTS = (71, 100, 150, 220, 300)  # judged by each evaluation
 ADAPTERS = 5
 # What the whole adapter gains in truth, in semantic and in hybrid search.
-GAINS = ((0.0, 0.0), (0.03, 0.03), (0.03, 0.012), (0.02, 0.004), (0.03, -0.005), (0.03, -0.01))
+GAINS = (
+    (0.0, 0.0),
+    (0.03, 0.03),
+    (0.03, 0.012),
+    (0.02, 0.004),
+    (0.03, -0.005),
+    (0.03, -0.01),
+)
 # The share of the gate's level that the n-th decision has.
 SPENDING: dict[str, Callable[[int], float]] = {
     "none": lambda _: 1.0,
@@ -81,21 +88,47 @@ def set_level(share: float) -> None:
 def grow_questions(queries: Sequence[Query], moving: float) -> DrawLooks:
     """Return what draws looks at the same adapter, at each number of judged questions."""
 
-    def draw(rng: np.random.Generator, semantic: float, hybrid: float) -> list[Look]:
-        evidence = draw_evidence(rng, "judged", queries, moving, semantic, hybrid)
+    def draw(
+        rng: np.random.Generator,
+        semantic: float,
+        hybrid: float,
+    ) -> list[Look]:
+        evidence = draw_evidence(
+            rng,
+            "judged",
+            queries,
+            moving,
+            semantic,
+            hybrid,
+        )
         return [Look(evidence, count) for count in QUESTION_COUNTS]
 
     return draw
 
 
-def train_again(queries: Sequence[Query], moving: float, correlation: float) -> DrawLooks:
+def train_again(
+    queries: Sequence[Query],
+    moving: float,
+    correlation: float,
+) -> DrawLooks:
     """Return what draws looks at adapters of other seeds, on the same questions.
 
     `correlation`: of what the adapters gain by chance.
     """
 
-    def draw(rng: np.random.Generator, semantic: float, hybrid: float) -> list[Look]:
-        common = draw_evidence(rng, "judged", queries, moving, 0.0, 0.0)
+    def draw(
+        rng: np.random.Generator,
+        semantic: float,
+        hybrid: float,
+    ) -> list[Look]:
+        common = draw_evidence(
+            rng,
+            "judged",
+            queries,
+            moving,
+            0.0,
+            0.0,
+        )
         adapters = [
             draw_evidence(rng, "judged", queries, moving, 0.0, 0.0) for _ in range(ADAPTERS)
         ]
@@ -104,7 +137,13 @@ def train_again(queries: Sequence[Query], moving: float, correlation: float) -> 
         for own in adapters:
             evidence: ModeEvidence = {}
             for mode in SEARCH_MODES:
-                evidence[mode] = mix(own[mode], common[mode], mode, correlation, effects[mode])
+                evidence[mode] = mix(
+                    own[mode],
+                    common[mode],
+                    mode,
+                    correlation,
+                    effects[mode],
+                )
             looks.append(Look(evidence, len(queries) // 2))
         return looks
 
@@ -134,7 +173,11 @@ def select_first(evidence: ModeEvidence, count: int) -> ModeEvidence:
     for mode, mode_evidence in evidence.items():
         assert mode_evidence.clusters is not None
         systems = {name: values[:count] for name, values in mode_evidence.systems.items()}
-        selected[mode] = Evidence("judged", systems, mode_evidence.clusters[:count])
+        selected[mode] = Evidence(
+            "judged",
+            systems,
+            mode_evidence.clusters[:count],
+        )
     return selected
 
 
@@ -161,7 +204,11 @@ def look_until_proved(
         if encoder:
             twice = select_first(look.evidence, 2 * look.judged)
             again = find_proved(decide_modes(twice, seed)[mode])
-            return Outcome(encoder if number == 1 else "", encoder, again)
+            return Outcome(
+                encoder if number == 1 else "",
+                encoder,
+                again,
+            )
     return Outcome("", "", "")
 
 
@@ -177,7 +224,11 @@ def print_sequence(
         for mode, effect in effects.items():
             counts = np.zeros((len(Outcome._fields), 2))
             for seed in range(runs):
-                looks = draw_looks(np.random.default_rng(seed), semantic, hybrid)
+                looks = draw_looks(
+                    np.random.default_rng(seed),
+                    semantic,
+                    hybrid,
+                )
                 for row, encoder in enumerate(look_until_proved(looks, mode, share, seed)):
                     points = 100 * effect * EFFECTS.get(encoder, 0.0)
                     counts[row] += [bool(encoder), points < -TOLERANCE]
@@ -185,12 +236,29 @@ def print_sequence(
             print(f"{name} | {mode} | {100 * effect:+g} | {shares}", flush=True)
 
 
-def print_report(queries: Sequence[Query], moving: float, spread: float, runs: int) -> None:
+def print_report(
+    queries: Sequence[Query],
+    moving: float,
+    spread: float,
+    runs: int,
+) -> None:
     """Print how often something in a report came into use, and what that gains in truth."""
     counts = np.zeros(7)
     for seed in range(runs):
-        in_use, points = draw_report(np.random.default_rng(seed), queries, moving, spread, seed)
-        counts += [*in_use, any(in_use), points < -TOLERANCE, points > TOLERANCE, points > 0]
+        in_use, points = draw_report(
+            np.random.default_rng(seed),
+            queries,
+            moving,
+            spread,
+            seed,
+        )
+        counts += [
+            *in_use,
+            any(in_use),
+            points < -TOLERANCE,
+            points > TOLERANCE,
+            points > 0,
+        ]
     print(
         f"{len(queries)} questions, {100 * moving:g} % moving, spread {spread:g} |"
         f" {format_shares(counts / runs)}",
@@ -214,7 +282,14 @@ def draw_report(
     """Draw both modes and the reranker of one report; their true gains vary by `spread` points."""
     semantic = rng.normal(0, 2 * spread)
     hybrid = rng.normal(0, spread)
-    evidence = draw_evidence(rng, "judged", queries, moving, semantic / 100, hybrid / 100)
+    evidence = draw_evidence(
+        rng,
+        "judged",
+        queries,
+        moving,
+        semantic / 100,
+        hybrid / 100,
+    )
     decisions = decide_modes(evidence, seed)
     reranking = rng.normal(0, spread)
     zeros = np.zeros(len(queries))
@@ -231,7 +306,11 @@ def draw_report(
     points = EFFECTS.get(find_proved(decisions["hybrid"]), 0.0) * hybrid
     if reranking_decision.chosen == WITH:
         points += reranking
-    all_decisions = (decisions["semantic"], decisions["hybrid"], reranking_decision)
+    all_decisions = (
+        decisions["semantic"],
+        decisions["hybrid"],
+        reranking_decision,
+    )
     return Report([decision.row is not None for decision in all_decisions], points)
 
 
@@ -243,8 +322,16 @@ def format_shares(shares: Iterable[float]) -> str:
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--spending", choices=SPENDING, default="none")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=400,
+    )
+    parser.add_argument(
+        "--spending",
+        choices=SPENDING,
+        default="none",
+    )
     parser.add_argument("--only", choices=("growing", "retrained", "report"))
     options = parser.parse_args()
     share = SPENDING[options.spending]
@@ -253,12 +340,26 @@ def main() -> None:
         print(f"questions grow | {header}")
         for moving in (0.05, 0.15, 0.3):
             draw_looks = grow_questions(build_questions(50, 12), moving)
-            print_sequence(f"{100 * moving:g} % moving", draw_looks, share, options.runs)
+            print_sequence(
+                f"{100 * moving:g} % moving",
+                draw_looks,
+                share,
+                options.runs,
+            )
     if options.only in (None, "retrained"):
         print(f"trained again | {header}")
         for correlation in (0.0, 0.5):
-            draw_looks = train_again(build_questions(40, 12), 0.15, correlation)
-            print_sequence(f"correlation {correlation:g}", draw_looks, share, options.runs)
+            draw_looks = train_again(
+                build_questions(40, 12),
+                0.15,
+                correlation,
+            )
+            print_sequence(
+                f"correlation {correlation:g}",
+                draw_looks,
+                share,
+                options.runs,
+            )
     if options.only in (None, "report"):
         set_level(1.0)
         print(
@@ -266,7 +367,12 @@ def main() -> None:
             " better"
         )
         for spread in (0.0, 1.0):
-            print_report(build_questions(50, 6), 0.1, spread, options.runs)
+            print_report(
+                build_questions(50, 6),
+                0.1,
+                spread,
+                options.runs,
+            )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,14 @@ MIME = {
     "eml": "message/rfc822",
     "pdf": "application/pdf",
 }
-OFFICE = ("docx", "xlsx", "pptx", "doc", "xls", "ppt")
+OFFICE = (
+    "docx",
+    "xlsx",
+    "pptx",
+    "doc",
+    "xls",
+    "ppt",
+)
 Peer = Callable[[bytes, str], str]
 
 
@@ -33,10 +40,18 @@ def by_xberg(data: bytes, format: str) -> str:
     """Return xberg's plain text."""
     from xberg import ExtractInput, ExtractionConfig, extract
 
-    config = ExtractionConfig(use_cache=False, enable_quality_processing=False, disable_ocr=True)
+    config = ExtractionConfig(
+        use_cache=False,
+        enable_quality_processing=False,
+        disable_ocr=True,
+    )
 
     async def extract_text() -> str:
-        file = ExtractInput(kind="bytes", bytes=data, mime_type=MIME[format])
+        file = ExtractInput(
+            kind="bytes",
+            bytes=data,
+            mime_type=MIME[format],
+        )
         extraction = await extract(file, config)
         return "\n".join(document.content for document in extraction.results)
 
@@ -102,7 +117,11 @@ def read_with_first(file: tuple[str, str]) -> int:
     return len(_read(PEERS[format][0], Path(path).read_bytes(), format))
 
 
-def _read(peer: Peer, data: bytes, format: str) -> str:
+def _read(
+    peer: Peer,
+    data: bytes,
+    format: str,
+) -> str:
     try:
         return peer(data, format)
     except Exception:  # whatever a library raises

@@ -82,12 +82,22 @@ def crossing_counts(log_wealth: LogWealth, answers: int) -> list[int]:
     for count in range(answers + 1):
         majority = count // 2 + 1
         candidates = range(majority, count + 1)
-        reaches = partial(_reaches, log_wealth, limit, count)
+        reaches = partial(
+            _reaches,
+            log_wealth,
+            limit,
+            count,
+        )
         needed_wins.append(majority + bisect_left(candidates, True, key=reaches))
     return needed_wins
 
 
-def _reaches(log_wealth: LogWealth, limit: float, count: int, wins: int) -> bool:
+def _reaches(
+    log_wealth: LogWealth,
+    limit: float,
+    count: int,
+    wins: int,
+) -> bool:
     return log_wealth(wins, count - wins) >= limit
 
 
@@ -117,7 +127,12 @@ class ShownShares(NamedTuple):
     worse: float
 
 
-def draw_runs(share: float, answers: int, runs: int, rng: np.random.Generator) -> ShownShares:
+def draw_runs(
+    share: float,
+    answers: int,
+    runs: int,
+    rng: np.random.Generator,
+) -> ShownShares:
     """Draw the answers of so many runs, and look at each with the product's own code."""
     better = 0
     worse = 0
@@ -144,8 +159,16 @@ def _verdict_of(wins: int, losses: int) -> str:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=0,
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+    )
     options = parser.parse_args()
     print(
         f"Shown to be better within {ANSWERS_IF_BETTER} answers that are no ties; at a share of"
@@ -167,7 +190,12 @@ def main() -> None:
             " worse"
         )
         for share in SHARES:
-            better, worse = draw_runs(share, answers, options.runs, rng)
+            better, worse = draw_runs(
+                share,
+                answers,
+                options.runs,
+                rng,
+            )
             print(f"{share:>6g} {100 * better:6.1f} {100 * worse:6.1f}")
 
 

@@ -66,7 +66,11 @@ class Seconds(NamedTuple):
     processor: float
 
 
-def read_all(files: list[ScannedFile], limits: Limits, processes: int) -> Readings:
+def read_all(
+    files: list[ScannedFile],
+    limits: Limits,
+    processes: int,
+) -> Readings:
     """Read files as the product does."""
     pool = Pool(processes, limits)
     started = time.perf_counter()
@@ -84,7 +88,11 @@ def _length(outcome: Outcome) -> int:
 
 def print_outcomes(files: list[ScannedFile], processes: int) -> None:
     """Print how many files gave text, and why the others did not."""
-    outcomes, seconds = read_all(files, Limits(), processes)
+    outcomes, seconds = read_all(
+        files,
+        Limits(),
+        processes,
+    )
     counts = Counter(
         outcome.kind or ("closed" if outcome.inaccessible else "text") for outcome in outcomes
     )
@@ -168,7 +176,11 @@ def _count_changes(own: set[str], former: set[str]) -> dict[str, int]:
 def true_format(file: ScannedFile) -> str:
     """Return the format that the content has, that of the name where this is not found out."""
     try:
-        return find_true_format(file.absolute, file.format, file.absolute.read_bytes())
+        return find_true_format(
+            file.absolute,
+            file.format,
+            file.absolute.read_bytes(),
+        )
     except (UnreadableFileError, OSError):
         return file.format
 
@@ -208,7 +220,11 @@ def compare_throughput(files: list[ScannedFile], processes: int) -> None:
         processor_before = _processor_seconds()
         started = time.perf_counter()
         with multiprocessing.get_context("spawn").Pool(processes) as pool:
-            pool.map(read_with_first, requests, chunksize=8)
+            pool.map(
+                read_with_first,
+                requests,
+                chunksize=8,
+            )
             seconds = time.perf_counter() - started
             pool.close()
             pool.join()
@@ -234,13 +250,21 @@ def _processor_seconds() -> float:
 def _is_locked(file: ScannedFile) -> bool:
     """Return whether a file opens with a password only, if that is known without reading it."""
     try:
-        find_true_format(file.absolute, file.format, file.absolute.read_bytes())
+        find_true_format(
+            file.absolute,
+            file.format,
+            file.absolute.read_bytes(),
+        )
     except UnreadableFileError as error:
         return error.kind == "encrypted"
     return False
 
 
-def read_mutants(files: list[ScannedFile], count: int, processes: int) -> None:
+def read_mutants(
+    files: list[ScannedFile],
+    count: int,
+    processes: int,
+) -> None:
     """Print the outcomes of files with flipped, cut, doubled or zeroed bytes."""
     random.seed(1)
     small = [file for file in files if file.size < 300_000]
@@ -252,7 +276,11 @@ def read_mutants(files: list[ScannedFile], count: int, processes: int) -> None:
             path.write_bytes(mutate(file.absolute.read_bytes()))
             mutants.append(ScannedFile(folder, path.name, str(path), 0, 0, file.format))
         watch = _MemoryWatch()
-        outcomes, seconds = read_all(mutants, Limits(seconds=20), processes)
+        outcomes, seconds = read_all(
+            mutants,
+            Limits(seconds=20),
+            processes,
+        )
         peak = watch.end()
     counts = Counter(outcome.kind or "text" for outcome in outcomes)
     print(
@@ -332,10 +360,27 @@ def ingest_unchanged(count: int) -> None:
 def main() -> int:
     """Print all measurements."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path, nargs="?", default=SHARED)
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--mutants", type=int, default=3000)
-    parser.add_argument("--unchanged", type=int, default=10_000)
+    parser.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        default=SHARED,
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=os.cpu_count() or 1,
+    )
+    parser.add_argument(
+        "--mutants",
+        type=int,
+        default=3000,
+    )
+    parser.add_argument(
+        "--unchanged",
+        type=int,
+        default=10_000,
+    )
     parser.add_argument("--without-throughput", action="store_true")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--against", type=Path)
@@ -346,11 +391,20 @@ def main() -> int:
     compileall.compile_dir(ENGINE, quiet=1)  # as an installation leaves it
     files = scan([options.folder]).files
     print_outcomes(files, options.processes)
-    compare_words(files, options.processes, options.save, options.against)
+    compare_words(
+        files,
+        options.processes,
+        options.save,
+        options.against,
+    )
     if not options.without_throughput:
         compare_throughput(files, options.processes)
     if options.mutants:
-        read_mutants(files, options.mutants, options.processes)
+        read_mutants(
+            files,
+            options.mutants,
+            options.processes,
+        )
     if options.unchanged:
         ingest_unchanged(options.unchanged)
     return 0

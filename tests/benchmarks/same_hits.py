@@ -82,7 +82,12 @@ class Engine:
 
     def ask(self, method: str, **params: Any) -> Any:
         """Return the result, or the error's message."""
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        request = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": method,
+            "params": params,
+        }
         self._input.write(json.dumps(request) + "\n")
         self._input.flush()
         answer = json.loads(self._output.readline())
@@ -151,12 +156,21 @@ def ask_all(checkout: Path, project: Path) -> Iterator[tuple[str, Any]]:
                 has_facets = number % 2 == 0
                 for mode in MODES:
                     for params in ({"facets": has_facets}, {"facets": not has_facets, **filters}):
-                        answer = engine.ask("search", query=query, mode=mode, **params)
+                        answer = engine.ask(
+                            "search",
+                            query=query,
+                            mode=mode,
+                            **params,
+                        )
                         question = json.dumps([settings, mode, params, query])
                         yield question, _make_comparable(answer, copy)
                     # Of the hits through filters.
                     ids = [hit["chunk_id"] for hit in answer.get("hits", ())][:EXPLAINED]
-                    answer = engine.ask("explain", query=query, chunk_ids=ids)
+                    answer = engine.ask(
+                        "explain",
+                        query=query,
+                        chunk_ids=ids,
+                    )
                     question = json.dumps([settings, mode, "explain", query])
                     yield question, _make_comparable(answer, copy)
             engine.close()
@@ -189,17 +203,29 @@ def compare(former: dict[str, Any], answers: dict[str, Any]) -> int:
     differing = [key for key in questions if former.get(key) != answers.get(key)]
     for key in sorted(differing)[:10]:
         differences = _find_differences(former.get(key), answers.get(key))
-        print(key, *islice(differences, 5), sep="\n    ")
+        print(
+            key,
+            *islice(differences, 5),
+            sep="\n    ",
+        )
     hits = sum(len(answer.get("hits", ())) for answer in former.values())
     print(f"{len(former):,} questions, {hits:,} hits: {len(differing):,} answers differ")
     return len(differing)
 
 
-def _find_differences(former: Any, now: Any, place: str = "") -> Iterator[str]:
+def _find_differences(
+    former: Any,
+    now: Any,
+    place: str = "",
+) -> Iterator[str]:
     """Yield the places where two answers differ, and what stands there in each."""
     if isinstance(former, dict) and isinstance(now, dict) and former.keys() == now.keys():
         for key in former:
-            yield from _find_differences(former[key], now[key], f"{place}.{key}")
+            yield from _find_differences(
+                former[key],
+                now[key],
+                f"{place}.{key}",
+            )
     elif isinstance(former, list) and isinstance(now, list) and len(former) == len(now):
         for number, pair in enumerate(zip(former, now, strict=True)):
             yield from _find_differences(*pair, f"{place}[{number}]")
@@ -222,7 +248,11 @@ def print_times(checkouts: Sequence[Path], project: Path) -> None:
             for query in queries * ROUNDS:
                 for checkout, engine in engines.items():
                     start = time.perf_counter()
-                    engine.ask("search", query=query, mode=mode)
+                    engine.ask(
+                        "search",
+                        query=query,
+                        mode=mode,
+                    )
                     times.setdefault((checkout, mode), []).append(time.perf_counter() - start)
         for engine in engines.values():
             engine.close()
@@ -240,7 +270,11 @@ def main() -> int:
     )
     parser.add_argument("what", choices=("record", "compare", "times"))
     parser.add_argument("project", type=Path)
-    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument(
+        "file",
+        type=Path,
+        nargs="?",
+    )
     parser.add_argument(
         "--engine", type=Path, action="append", help="checkout of an engine; this one if left out"
     )

@@ -55,7 +55,13 @@ from engine.project.stage import fingerprint  # noqa: E402
 from engine.runs.pipeline import run  # noqa: E402
 
 DATA = REPOSITORY.parent / "shared" / "data"
-SETS = ("multihop-partial", "contractnli", "cranfield", "cisi", "med")
+SETS = (
+    "multihop-partial",
+    "contractnli",
+    "cranfield",
+    "cisi",
+    "med",
+)
 CHUNKS_PER_FILE = 20
 CHUNK_TOKENS = 64
 CHUNK_CHARACTERS = 180  # as measured, those of `CHUNK_TOKENS`
@@ -95,7 +101,11 @@ def draw_texts(count: int, seed: int) -> Iterator[str]:
     for _ in range(count):
         paragraphs = [""]
         while len(paragraphs) <= CHUNKS_PER_FILE:
-            sentence = re.sub(r"\d+", draw_number, rng.choice(sentences))
+            sentence = re.sub(
+                r"\d+",
+                draw_number,
+                rng.choice(sentences),
+            )
             if rng.random() < 0.33:
                 name = names[int(len(names) ** rng.random()) - 1].capitalize()
                 sentence = f"{name}: {sentence}"
@@ -211,7 +221,11 @@ def run_stages(project: ProjectFolder, stages: tuple[str, ...]) -> dict[str, dic
 
     started = time.monotonic()
     processor_before = processor_seconds()
-    run(project, stages=stages, on_event=note)
+    run(
+        project,
+        stages=stages,
+        on_event=note,
+    )
     measured["all"] = {
         "seconds": time.monotonic() - started,
         "processor": processor_seconds() - processor_before,
@@ -312,7 +326,13 @@ def measure(
         file.write_text(json.dumps(results, indent=1), "utf-8")
         print(f"{chunks:>9,} {name:<8} {json.dumps(value)}", flush=True)
 
-    project = prepare_project(size_folder, chunks, encoder, is_cut=is_cut, adapts=adapts)
+    project = prepare_project(
+        size_folder,
+        chunks,
+        encoder,
+        is_cut=is_cut,
+        adapts=adapts,
+    )
     for stage in _list_stages(adapts=adapts):
         if stage not in results:
             measured = run_stages(project, (stage,))
@@ -368,7 +388,13 @@ def main() -> None:
     encoder = build_encoder(folder / "encoder", layers=1 if adapts else 0)
     measured = {}
     for size in sizes:
-        measured[size] = measure(folder, size, encoder, is_cut=is_cut, adapts=adapts)
+        measured[size] = measure(
+            folder,
+            size,
+            encoder,
+            is_cut=is_cut,
+            adapts=adapts,
+        )
     for small, large in pairwise(sizes):
         log_growth = math.log(measured[large]["chunks"] / measured[small]["chunks"])
         for stage in _list_stages(adapts=adapts):

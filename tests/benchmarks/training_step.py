@@ -86,7 +86,11 @@ def measure_ours(options: argparse.Namespace) -> dict[str, float]:
     recipe = _build_recipe(options)
     hardware = choose_hardware("cpu", purpose="train")
     batch = BatchSampler(data, recipe).batch(0)
-    student = Student(resolve_model(options.model), recipe, hardware)
+    student = Student(
+        resolve_model(options.model),
+        recipe,
+        hardware,
+    )
     loss, _ = Objective(recipe, None, "cpu").build_loss(batch)
     masters = list(student.masters.values())
     optimizer = torch.optim.AdamW(masters, lr=recipe.learning_rate)
@@ -141,7 +145,11 @@ def measure_plain(options: argparse.Namespace) -> dict[str, float]:
     hardware = choose_hardware("cpu", purpose="train")
     torch.set_num_threads(hardware.threads)
     batch = BatchSampler(data, recipe).batch(0)
-    loaded = load_sentence_transformer(resolve_model(options.model), "cpu", hardware.dtype)
+    loaded = load_sentence_transformer(
+        resolve_model(options.model),
+        "cpu",
+        hardware.dtype,
+    )
     transformer = loaded[0].auto_model
     tokenizer = loaded.tokenizer
     torch.manual_seed(recipe.seed)
@@ -149,9 +157,21 @@ def measure_plain(options: argparse.Namespace) -> dict[str, float]:
     transformer.train()
     loss, _ = Objective(recipe, None, "cpu").build_loss(batch)
     optimizer = torch.optim.AdamW(lora_parameters(transformer).values(), lr=recipe.learning_rate)
-    settings = {"truncation": True, "max_length": MAX_TOKENS, "return_tensors": "pt"}
-    queries = tokenizer([data.queries[i] for i in batch.queries], padding=True, **settings)
-    chunks = tokenizer([data.chunks[i] for i in batch.chunks], padding="max_length", **settings)
+    settings = {
+        "truncation": True,
+        "max_length": MAX_TOKENS,
+        "return_tensors": "pt",
+    }
+    queries = tokenizer(
+        [data.queries[i] for i in batch.queries],
+        padding=True,
+        **settings,
+    )
+    chunks = tokenizer(
+        [data.chunks[i] for i in batch.chunks],
+        padding="max_length",
+        **settings,
+    )
 
     def encode(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         hidden = transformer(**inputs).last_hidden_state.float()  # (b, t, d)
@@ -196,7 +216,13 @@ def _measure(step: Callable[[], float], rounds: int) -> dict[str, float]:
 
 def _run_child(name: str) -> dict[str, float]:
     """Measure in a process of its own."""
-    command = [sys.executable, __file__, *sys.argv[1:], "--child", name]
+    command = [
+        sys.executable,
+        __file__,
+        *sys.argv[1:],
+        "--child",
+        name,
+    ]
     child = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
     )
@@ -229,19 +255,45 @@ def build_training_data(options: argparse.Namespace) -> TrainingData:
     queries = [" ".join(rng.choices(chunks[row].split() or ["a"], k=8)) for row in positives]
     ids = np.array([rng.sample(range(len(chunks)), 50) for _ in queries])
     scores = np.linspace(20, 1, 50, dtype=np.float32)[None].repeat(len(ids), 0)
-    return TrainingData(queries, np.array(positives), ids, scores, chunks)
+    return TrainingData(
+        queries,
+        np.array(positives),
+        ids,
+        scores,
+        chunks,
+    )
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dataset", type=Path, help="folder in BEIR layout")
-    parser.add_argument("--queries", type=int, default=16)
-    parser.add_argument("--negatives", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument(
+        "--dataset",
+        type=Path,
+        help="folder in BEIR layout",
+    )
+    parser.add_argument(
+        "--queries",
+        type=int,
+        default=16,
+    )
+    parser.add_argument(
+        "--negatives",
+        type=int,
+        default=2,
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=2,
+    )
     parser.add_argument("--model", default="all-MiniLM-L6-v2")
-    parser.add_argument("--child", choices=["ours", "plain"], help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--child",
+        choices=["ours", "plain"],
+        help=argparse.SUPPRESS,
+    )
     return parser.parse_args()
 
 

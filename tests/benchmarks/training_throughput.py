@@ -124,7 +124,11 @@ def _build_decoder(folder: Path, shape: str) -> Path:
     vocabulary_size = json.loads((model_folder / "config.json").read_text())["vocab_size"]
     torch.manual_seed(0)
     dimensions: dict[str, Any] = DECODERS[shape]
-    config = Qwen2Config(vocab_size=vocabulary_size, use_cache=False, **dimensions)
+    config = Qwen2Config(
+        vocab_size=vocabulary_size,
+        use_cache=False,
+        **dimensions,
+    )
     Qwen2Model(config).to(torch.bfloat16).save_pretrained(model_folder)
     pooling_file = model_folder / "1_Pooling" / "config.json"
     pooling = json.loads(pooling_file.read_text())
@@ -136,9 +140,21 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--shape", choices=["minilm", *DECODERS], default="minilm")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument(
+        "--shape",
+        choices=["minilm", *DECODERS],
+        default="minilm",
+    )
+    parser.add_argument(
+        "--device",
+        choices=["auto", "cpu", "cuda"],
+        default="auto",
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=200,
+    )
     return parser.parse_args()
 
 

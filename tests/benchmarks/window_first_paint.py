@@ -76,9 +76,20 @@ def main() -> None:
         print(f"window_first_paint: not installed here: {', '.join(missing)}")
         return
     read, write = os.pipe()
-    command = ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24"]
+    command = [
+        "Xvfb",
+        "-displayfd",
+        str(write),
+        "-screen",
+        "0",
+        "1280x800x24",
+    ]
     command += ["-nolisten", "tcp", "-noreset"]
-    server = subprocess.Popen(command, pass_fds=[write], stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        command,
+        pass_fds=[write],
+        stderr=subprocess.DEVNULL,
+    )
     os.close(write)
     with os.fdopen(read) as number, tempfile.TemporaryDirectory() as home:
         environment = {

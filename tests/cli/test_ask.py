@@ -58,7 +58,11 @@ def test_an_answer_as_json_has_sentences_with_what_was_checked_and_its_sources(
 def test_an_answer_is_printed_once_with_its_numbers_marks_and_sources(asked_project: Asked) -> None:
     with serving(good) as server:
         project = asked_project(endpoint=server.url, endpoint_model="small")
-        done = engine_here("ask", str(project.path), QUERY)
+        done = engine_here(
+            "ask",
+            str(project.path),
+            QUERY,
+        )
     first, second, third, blank, *sources = done.stdout.splitlines()
     assert first == "It is changed. [1]"
     assert "\x1b" not in done.stdout
@@ -73,13 +77,21 @@ def test_an_answer_is_printed_once_with_its_numbers_marks_and_sources(asked_proj
 def test_a_question_without_an_answer_says_so(asked_project: Asked, query: str) -> None:
     """No hits: the model is not asked. No sentences: the passages hold no answer."""
     with serving(lambda *_: written()) as server:
-        done = engine_here("ask", str(asked_project(endpoint=server.url).path), query)
+        done = engine_here(
+            "ask",
+            str(asked_project(endpoint=server.url).path),
+            query,
+        )
     assert len(done.stdout.splitlines()) == 1
     assert len(server.requests) == (query == QUERY)
 
 
 def test_without_a_language_model_the_error_has_a_code(asked_project: Asked) -> None:
-    code, error = error_of("ask", str(asked_project().path), QUERY)
+    code, error = error_of(
+        "ask",
+        str(asked_project().path),
+        QUERY,
+    )
     assert (code, error["code"], error["type"]) == (2, "language-model-not-chosen", "SettingsError")
 
 
@@ -87,8 +99,19 @@ def test_an_answer_that_breaks_off_is_printed_and_ends_with_an_error(asked_proje
     begun = written(([1], "It is changed.", ""), ([2], "So it is.", ""))[:-20]
     with serving(lambda *_: Raw(pieces=[part(begun)])) as server:
         project = asked_project(endpoint=server.url)
-        done = engine_here("ask", str(project.path), QUERY, check=False)
-        told = engine_here("ask", str(project.path), QUERY, "--json", check=False)
+        done = engine_here(
+            "ask",
+            str(project.path),
+            QUERY,
+            check=False,
+        )
+        told = engine_here(
+            "ask",
+            str(project.path),
+            QUERY,
+            "--json",
+            check=False,
+        )
     assert (done.returncode, done.stdout.splitlines()[0]) == (5, "It is changed. [1]  ⚠ no quote")
     assert json.loads(told.stderr.splitlines()[-1])["code"] == "answer-failed"
     found = json.loads(told.stdout)

@@ -16,8 +16,17 @@ from engine.settings.load import validate
 from engine.settings.values import list_settings
 
 
-def config(action: str, project: ProjectFolder, *words: str) -> Any:
-    return engine_here("config", action, str(project.path), *words)
+def config(
+    action: str,
+    project: ProjectFolder,
+    *words: str,
+) -> Any:
+    return engine_here(
+        "config",
+        action,
+        str(project.path),
+        *words,
+    )
 
 
 def test_what_is_set_is_listed_first_and_alone_without_all(project: ProjectFolder) -> None:
@@ -93,7 +102,12 @@ def test_a_value_without_effect_is_remarked_on_once_set(
 
 
 def test_a_section_is_not_taken_for_a_misspelt_key(project: ProjectFolder) -> None:
-    code, error = error_of("config", "get", str(project.path), "search")
+    code, error = error_of(
+        "config",
+        "get",
+        str(project.path),
+        "search",
+    )
     assert (code, error["code"]) == (2, "settings-unknown-key")
     assert "search." not in error["to_do"]
 
@@ -149,7 +163,12 @@ def test_a_wrong_key_or_value_changes_nothing(
 ) -> None:
     before = (project.path / "project.toml").read_bytes()
     action, *rest = words
-    returned, error = error_of("config", action, str(project.path), *rest)
+    returned, error = error_of(
+        "config",
+        action,
+        str(project.path),
+        *rest,
+    )
     assert (returned, error["code"]) == (2, code)
     assert named in error["what"] + error["to_do"]
     assert (project.path / "project.toml").read_bytes() == before

@@ -117,7 +117,11 @@ def test_a_run_shows_stages_and_warnings_and_choices_only_if_verbose() -> None:
 
 
 def test_a_bar_goes_when_the_next_begins() -> None:
-    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    terminal = Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=100,
+    )
     with RunView(terminal) as shown:
         for unit, done in (("files", 9), ("chunks", 1)):
             shown(events.Progress(stage="ingest", done=done, total=9, unit=unit))
@@ -141,7 +145,11 @@ def test_a_bar_has_the_time_that_is_left() -> None:
 
 @pytest.mark.parametrize(("done", "seconds_left"), [(99, 2.0), (100, 0.0)])
 def test_after_its_last_step_a_training_has_no_time_left(done: int, seconds_left: float) -> None:
-    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    terminal = Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=100,
+    )
     with RunView(terminal) as shown:
         shown(step(done, seconds_left=seconds_left))
     last = terminal.file.getvalue().rpartition("steps")[2]  # type: ignore[attr-defined]
@@ -216,11 +224,22 @@ def gap(
     return {"ndcg@10": Difference(value, value - 1, value + 1, 0.5, verdict, p, needed)}
 
 
-def table(differences: Differences, pairs: Differences, **values: float) -> FigureTable:
+def table(
+    differences: Differences,
+    pairs: Differences,
+    **values: float,
+) -> FigureTable:
     systems = {
         name: {"ndcg@10": Interval(value, value - 1, value + 1)} for name, value in values.items()
     }
-    return FigureTable("base", 60, 0, systems, differences, pairs)
+    return FigureTable(
+        "base",
+        60,
+        0,
+        systems,
+        differences,
+        pairs,
+    )
 
 
 def test_what_is_in_use_stands_once_and_is_marked() -> None:
@@ -236,11 +255,25 @@ def test_what_is_in_use_stands_once_and_is_marked() -> None:
         name: {metric: Interval(value, value, value) for metric in console.METRICS}
         for name, value in values.items()
     }
-    found = FigureTable("base", 60, 0, cells, {})
+    found = FigureTable(
+        "base",
+        60,
+        0,
+        cells,
+        {},
+    )
     shown = {}
     for own in ("base", "in_use"):
-        out = Console(file=io.StringIO(), width=200, legacy_windows=False)
-        console.show_tables({"judged": found}, out, own_systems(own, own))
+        out = Console(
+            file=io.StringIO(),
+            width=200,
+            legacy_windows=False,
+        )
+        console.show_tables(
+            {"judged": found},
+            out,
+            own_systems(own, own),
+        )
         rows = [
             line.split("│")[1].strip() for line in out.file.getvalue().splitlines() if "│" in line
         ]  # type: ignore[attr-defined]
@@ -268,7 +301,11 @@ def test_each_mode_may_have_another_encoder_in_use() -> None:
         name: dict.fromkeys(console.METRICS, Interval(value, value, value))
         for name, value in values.items()
     }
-    out = Console(file=io.StringIO(), width=200, legacy_windows=False)
+    out = Console(
+        file=io.StringIO(),
+        width=200,
+        legacy_windows=False,
+    )
     console.show_tables(
         {"judged": FigureTable("base", 60, 0, cells, {})}, out, own_systems("adapted", "base")
     )
@@ -282,8 +319,16 @@ def test_intervals_are_explained_where_a_fifth_of_the_queries_is_about_one_docum
     of_one: int, lines: int
 ) -> None:
     found = replace(table({}, {}), one_document=of_one)
-    out = Console(file=io.StringIO(), width=200, legacy_windows=False)
-    console.show_tables({"judged": found}, out, own_systems("base", "base"))
+    out = Console(
+        file=io.StringIO(),
+        width=200,
+        legacy_windows=False,
+    )
+    console.show_tables(
+        {"judged": found},
+        out,
+        own_systems("base", "base"),
+    )
     shown = [line for line in out.file.getvalue().splitlines() if numbers(line)[:2] == [of_one, 60]]  # type: ignore[attr-defined]
     assert len(shown) == lines
 
@@ -299,15 +344,28 @@ def test_where_base_is_in_use_the_adapted_encoder_is_compared() -> None:
     }
     differences = {"adapted": gap(-0.8), "in_use": gap(0)}
     pairs = {f"rrf_{name} − rrf_base": gap(0) for name in ("in_use", "adapted")}
-    found = table(differences, {**pairs, "rrf_in_use − bm25": gap(5)}, **values)
+    found = table(
+        differences,
+        {**pairs, "rrf_in_use − bm25": gap(5)},
+        **values,
+    )
     rows = ["adapted − base", "rrf_adapted − rrf_base", "rrf_in_use − bm25"]
     assert list(console.differences_in_use(found, "rrf")) == rows
-    adapted = table(differences, pairs, **{**values, "in_use": 39.0})
+    adapted = table(
+        differences,
+        pairs,
+        **{**values, "in_use": 39.0},
+    )
     assert list(console.differences_in_use(adapted, "rrf")) == [
         "in_use − base",
         "rrf_adapted − rrf_base",
     ]
-    alone = table({"in_use": gap(0)}, {}, base=40, in_use=40)
+    alone = table(
+        {"in_use": gap(0)},
+        {},
+        base=40,
+        in_use=40,
+    )
     assert list(console.differences_in_use(alone, "rrf")) == ["in_use − base"], (
         "there is no adapted encoder"
     )
@@ -316,7 +374,11 @@ def test_where_base_is_in_use_the_adapted_encoder_is_compared() -> None:
 def test_what_is_in_use_is_compared_with_p_and_the_queries_that_would_show_a_difference() -> None:
     pairs = {"rrf_in_use − rrf_base": gap(0.5, "no difference shown", 0.25, 1_250)}
     found = table({"bm25": gap(9), "in_use": gap(2.4, p=0.0001)}, pairs)
-    out = Console(file=io.StringIO(), width=200, legacy_windows=False)
+    out = Console(
+        file=io.StringIO(),
+        width=200,
+        legacy_windows=False,
+    )
     console.show_differences(console.differences_in_use(found, "rrf"), out)
     first, second = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert numbers(first) == [2.4, 1.4, 3.4, 0.001]  # difference, its interval, p
@@ -325,7 +387,11 @@ def test_what_is_in_use_is_compared_with_p_and_the_queries_that_would_show_a_dif
 
 
 def printed(show: Callable[[Console], None]) -> list[str]:
-    out = Console(file=io.StringIO(), width=200, legacy_windows=False)
+    out = Console(
+        file=io.StringIO(),
+        width=200,
+        legacy_windows=False,
+    )
     show(out)
     return out.file.getvalue().splitlines()  # type: ignore[attr-defined,no-any-return]
 
@@ -354,7 +420,15 @@ def test_each_mode_of_the_verdict_has_a_sentence_with_its_bars() -> None:
 
 
 def test_what_the_gate_compared_has_expectation_and_risk() -> None:
-    expected = Expectation(2.0, 0.04, 3.96, 0.011, 6, 5, 2.5)
+    expected = Expectation(
+        2.0,
+        0.04,
+        3.96,
+        0.011,
+        6,
+        5,
+        2.5,
+    )
     rows = (
         GateRow("adapted 0.5", "adapted", 0.5, gap(1.25)["ndcg@10"], 0.2, "not shown"),
         GateRow(

@@ -21,17 +21,42 @@ RIGHT = (FoundHit(1, False, "Minutes", "No answer."), FoundHit(2, True, "POL-03"
 WRONG = (FoundHit(1, False, "Mail [/x]", "Nothing of it."),)
 
 
-def change(text: str, before: float, after: float, hits: tuple[FoundHit, ...] = RIGHT) -> Change:
-    return Change(text, text, before, after, WRONG, hits)
+def change(
+    text: str,
+    before: float,
+    after: float,
+    hits: tuple[FoundHit, ...] = RIGHT,
+) -> Change:
+    return Change(
+        text,
+        text,
+        before,
+        after,
+        WRONG,
+        hits,
+    )
 
 
 def query_set(kind: QuerySetKind, *better: Change) -> QuerySetReport:
-    return QuerySetReport(kind, kind, FigureTable("base", 130, 0, {}, {}), Changes(better))
+    return QuerySetReport(
+        kind,
+        kind,
+        FigureTable("base", 130, 0, {}, {}),
+        Changes(better),
+    )
 
 
 def chosen(monkeypatch: pytest.MonkeyPatch, *sets: QuerySetReport) -> str | None:
-    monkeypatch.setattr(demo, "read_report", lambda folder: {"folder": folder})
-    monkeypatch.setattr(demo, "query_sets_of", lambda report: sets)
+    monkeypatch.setattr(
+        demo,
+        "read_report",
+        lambda folder: {"folder": folder},
+    )
+    monkeypatch.setattr(
+        demo,
+        "query_sets_of",
+        lambda report: sets,
+    )
     report: Any = SimpleNamespace(folder=Path("reports/a"))
     found = find_telling_change(report)
     return found.text if found is not None else None
@@ -66,7 +91,11 @@ def test_without_newly_answered_queries_nothing_is_shown(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(("width", "side_by_side"), [(80, False), (120, True)])
 def test_both_lists_are_shown_side_by_side_if_they_fit(width: int, *, side_by_side: bool) -> None:
     out = io.StringIO()
-    show_change(change("who", 0.0, 63.0), "Now in use", Console(file=out, width=width))
+    show_change(
+        change("who", 0.0, 63.0),
+        "Now in use",
+        Console(file=out, width=width),
+    )
     lines = out.getvalue().splitlines()
     assert (
         any("Before adaptation" in line and "Now in use" in line for line in lines) == side_by_side

@@ -41,7 +41,11 @@ def folder(tmp_path: Path) -> Path:
     return documents
 
 
-def found(folder: Path, words: str, *options: str) -> list[str]:
+def found(
+    folder: Path,
+    words: str,
+    *options: str,
+) -> list[str]:
     answer = json.loads(engine_here("find", str(folder), words, "--json", *options).stdout)
     return [hit["path"] for hit in answer["hits"]]
 
@@ -86,7 +90,11 @@ def test_words_may_stand_before_the_folder(
 def test_the_error_of_an_empty_folder_mentions_no_settings(folder: Path, cache: Path) -> None:
     for path in folder.iterdir():
         path.unlink()
-    code, error = error_of("find", str(folder), "roof")
+    code, error = error_of(
+        "find",
+        str(folder),
+        "roof",
+    )
     assert (code, error["code"]) == (InputError.exit_code, "no-documents")
     assert str(folder) in error["what"]
     for inner in (str(cache), "project.toml", "corpus.include"):
@@ -101,7 +109,11 @@ def test_a_stopped_search_does_not_send_anybody_into_the_cache(
     monkeypatch.setattr(
         import_module("engine.cli.searching"), "stoppable", lambda: nullcontext(lambda: True)
     )
-    code, error = error_of("find", str(folder), "roof")
+    code, error = error_of(
+        "find",
+        str(folder),
+        "roof",
+    )
     assert (code, error["code"], error["command"]) == (
         CancelledError.exit_code,
         "cancelled",
@@ -114,7 +126,11 @@ def test_what_is_kept_of_a_folder_goes_with_a_purge(
     folder: Path, cache: Path, tmp_path: Path
 ) -> None:
     open_cached_project(folder)
-    engine_here("purge", str(folder), "--yes")
+    engine_here(
+        "purge",
+        str(folder),
+        "--yes",
+    )
     assert list(cache.iterdir()) == []
     assert find_cached_project(str(folder)) is None
 
@@ -167,7 +183,15 @@ def test_two_searches_of_one_folder_wait_for_each_other(
 ) -> None:
     monkeypatch.undo()  # the cache of real processes
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    command = [sys.executable, "-m", "engine", "find", str(folder), "roof", "--files"]
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "find",
+        str(folder),
+        "roof",
+        "--files",
+    ]
     searches = [
         subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -180,9 +204,17 @@ def test_two_searches_of_one_folder_wait_for_each_other(
 def test_a_search_that_waits_too_long_says_so(
     folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_module("engine.cli.searching"), "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(
+        import_module("engine.cli.searching"),
+        "BUSY_SECONDS",
+        0.1,
+    )
     with open_cached_project(folder).locked():
-        code, error = error_of("find", str(folder), "roof")
+        code, error = error_of(
+            "find",
+            str(folder),
+            "roof",
+        )
     assert (code, error["code"], error["command"]) == (4, "project-busy", "find")
     assert str(folder) in error["what"]
     assert str(cache) not in json.dumps(error)

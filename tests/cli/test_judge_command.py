@@ -26,7 +26,12 @@ from engine.project.folder import ProjectFolder
 from engine.service import offer
 
 QUERY = "what did the night shift do with the freezer door and the batch"
-COMMAND = [sys.executable, "-m", "engine", "judge"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "engine",
+    "judge",
+]
 
 
 def judge(
@@ -36,7 +41,13 @@ def judge(
     answers = io.StringIO("".join(f"{letter}\n" for letter in letters))
     named = arguments or ("--query", QUERY, "--depth", "4")
     with mock.patch.object(sys, "stdin", answers):
-        done = engine_here("judge", str(project.path), *named, "--json", check=False)
+        done = engine_here(
+            "judge",
+            str(project.path),
+            *named,
+            "--json",
+            check=False,
+        )
     assert done.returncode == code, done.stderr
     return done
 
@@ -77,7 +88,12 @@ def test_questions_that_only_measure_decide_nothing(project: ProjectFolder, tmp_
     questions = tmp_path / "questions.jsonl"
     line = json.dumps({"query": "Who keeps the keys?", "evidence": "the porter"})
     questions.write_text(line + "\n")
-    engine_here("import-judgments", str(project.path), str(questions), "--measure")
+    engine_here(
+        "import-judgments",
+        str(project.path),
+        str(questions),
+        "--measure",
+    )
     summary = json.loads(judge(project, "yq").stdout)
     assert (summary["judged_queries"], summary["judged_deciding"]) == (2, 1)
 
@@ -87,18 +103,50 @@ def test_the_query_stands_below_a_passage_that_scrolls_it_away(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, lines: str, times: int
 ) -> None:
     monkeypatch.setenv("LINES", lines)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
-    done = engine_here("judge", str(project.path), "--query", QUERY, "--json")
+    monkeypatch.setattr(
+        sys,
+        "stdin",
+        io.StringIO("q\n"),
+    )
+    done = engine_here(
+        "judge",
+        str(project.path),
+        "--query",
+        QUERY,
+        "--json",
+    )
     assert done.stderr.count("hit 1 of") == times
 
 
 def test_adapt_comes_next_where_a_gain_could_be_proved(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    enough = AdaptationOffer({}, (), "document", 200, 197, 4.0, 197)
-    monkeypatch.setattr(offer, "adaptation_offer", lambda *_, **__: enough)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    done = engine_here("judge", str(project.path), "--query", QUERY, "--json")
+    enough = AdaptationOffer(
+        {},
+        (),
+        "document",
+        200,
+        197,
+        4.0,
+        197,
+    )
+    monkeypatch.setattr(
+        offer,
+        "adaptation_offer",
+        lambda *_, **__: enough,
+    )
+    monkeypatch.setattr(
+        sys,
+        "stdin",
+        io.StringIO("y\n"),
+    )
+    done = engine_here(
+        "judge",
+        str(project.path),
+        "--query",
+        QUERY,
+        "--json",
+    )
     assert json.loads(done.stdout)["next"] == f"engine adapt {project.path}"
 
 
@@ -115,7 +163,14 @@ def test_answers_can_be_taken_back_one_by_one(project: ProjectFolder) -> None:
 def test_without_a_named_query_the_projects_own_are_judged_and_called_synthetic(
     project: ProjectFolder,
 ) -> None:
-    done = judge(project, "yq", "--most", "3", "--depth", "2")
+    done = judge(
+        project,
+        "yq",
+        "--most",
+        "3",
+        "--depth",
+        "2",
+    )
     assert "3 queries" in done.stderr
     assert "(synthetic" in done.stderr
     rows = json.loads(done.stdout)["queries"]
@@ -160,7 +215,12 @@ def test_documents_cannot_steer_the_terminal(project: ProjectFolder) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals on Windows")
 @pytest.mark.parametrize(("last", "code"), [(b"q", 0), (b"\x04", 0), (b"\x03", 130)])
-def test_keys_in_a_terminal(project: ProjectFolder, tmp_path: Path, last: bytes, code: int) -> None:
+def test_keys_in_a_terminal(
+    project: ProjectFolder,
+    tmp_path: Path,
+    last: bytes,
+    code: int,
+) -> None:
     import pty
     import termios
 

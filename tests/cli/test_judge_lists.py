@@ -29,15 +29,31 @@ def judge(adapted: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`engine judge` with letters, one a line: its summary, and what it said."""
 
     def run(letters: str, *arguments: str) -> tuple[Any, str]:
-        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{letter}\n" for letter in letters)))
-        done = engine_here("judge", str(adapted.path), *arguments, "--json")
+        monkeypatch.setattr(
+            sys,
+            "stdin",
+            io.StringIO("".join(f"{letter}\n" for letter in letters)),
+        )
+        done = engine_here(
+            "judge",
+            str(adapted.path),
+            *arguments,
+            "--json",
+        )
         return json.loads(done.stdout), done.stderr
 
     return run
 
 
 def test_lists_are_compared_and_answers_taken_back(adapted: ProjectFolder, judge: Any) -> None:
-    found, said = judge("x1u2s", "--lists", "--query", QUERY, "--query", OTHER)
+    found, said = judge(
+        "x1u2s",
+        "--lists",
+        "--query",
+        QUERY,
+        "--query",
+        OTHER,
+    )
     assert re.findall(r"Query (\d) of 2", said) == ["1", "2", "1", "2"]
     assert (found["ended"], found["answered"], found["left"], found["need_no_look"]) == (
         "done",
@@ -56,7 +72,12 @@ def test_lists_are_compared_and_answers_taken_back(adapted: ProjectFolder, judge
 
 
 def test_nothing_but_a_number_names_a_list(judge: Any) -> None:
-    _, said = judge("q", "--lists", "--query", QUERY)
+    _, said = judge(
+        "q",
+        "--lists",
+        "--query",
+        QUERY,
+    )
     assert said.index("List 1") < said.index("List 2")
     assert not re.search(r"adapted|base\b|semantic|BM25", said)
 
@@ -71,7 +92,12 @@ def test_answered_questions_are_not_asked_again(judge: Any) -> None:
 
 
 def test_the_end_of_input_ends_it(judge: Any) -> None:
-    found, _ = judge("", "--lists", "--query", QUERY)
+    found, _ = judge(
+        "",
+        "--lists",
+        "--query",
+        QUERY,
+    )
     assert (found["ended"], found["answered"], found["left"]) == ("end of input", 0, 1)
 
 
@@ -85,7 +111,12 @@ def test_only_passages_that_differ_are_asked_about(adapted: ProjectFolder, judge
     assert f"hit 1 of {differing}" in said
     (marked,) = read_marks(adapted).values()
     assert (marked.text, marked.focused, len(marked.marks)) == (QUERY, True, 3)
-    every, _ = judge("q", "--query", QUERY, "--all")
+    every, _ = judge(
+        "q",
+        "--query",
+        QUERY,
+        "--all",
+    )
     assert every["queries"][0]["hits"] > differing
     (marked,) = read_marks(adapted).values()
     assert not marked.focused
@@ -105,5 +136,11 @@ def test_it_says_how_many_questions_need_no_look(adapted: ProjectFolder, judge: 
 
 
 def test_the_mode_is_checked(adapted: ProjectFolder) -> None:
-    done = engine_here("judge", str(adapted.path), "--mode", "keywords", check=False)
+    done = engine_here(
+        "judge",
+        str(adapted.path),
+        "--mode",
+        "keywords",
+        check=False,
+    )
     assert done.returncode == 2

@@ -18,26 +18,44 @@ from engine.project.store.artifact_info import InUseInfo
 def lines_in_use(
     tmp_path: Path, semantic: InUseInfo, hybrid: InUseInfo, fusion: str = "weighted"
 ) -> list[str]:
-    in_use = InUse({"semantic": semantic, "hybrid": hybrid}, fusion, 0.3)
+    in_use = InUse(
+        {"semantic": semantic, "hybrid": hybrid},
+        fusion,
+        0.3,
+    )
     lines = format_status(Status(tmp_path, False, {}, [], in_use=in_use), "own")
     return [line for line in lines if line.startswith("  in use")]
 
 
 BASE = InUseInfo()
-ADAPTED = InUseInfo("adapted", 1.0, "adapters/a", standing="proved")
+ADAPTED = InUseInfo(
+    "adapted",
+    1.0,
+    "adapters/a",
+    standing="proved",
+)
 
 
 @pytest.mark.parametrize(("fusion", "shares"), [("weighted", ["70", "30"]), ("rrf", [])])
 def test_hybrid_search_has_the_shares_of_keywords_and_meaning(
     tmp_path: Path, fusion: str, shares: list[str]
 ) -> None:
-    semantic, hybrid = lines_in_use(tmp_path, BASE, BASE, fusion)
+    semantic, hybrid = lines_in_use(
+        tmp_path,
+        BASE,
+        BASE,
+        fusion,
+    )
     assert re.findall(r"(\d+)%", hybrid) == shares
     assert not re.findall(r"\d", semantic)
 
 
 def test_each_mode_has_its_encoder_and_its_standing(tmp_path: Path) -> None:
-    semantic, hybrid = lines_in_use(tmp_path, ADAPTED, replace(ADAPTED, standing="expected"))
+    semantic, hybrid = lines_in_use(
+        tmp_path,
+        ADAPTED,
+        replace(ADAPTED, standing="expected"),
+    )
     assert "semantic" in semantic
     assert "hybrid" in hybrid
     assert label_of("adapted") in semantic
@@ -65,7 +83,11 @@ def test_a_project_that_is_only_searched_has_nothing_to_do(tmp_path: Path) -> No
         *([name, "done"] for name in SEARCH),
         ["adapt", "not"],
     ]
-    begun = stage_lines(tmp_path, **searched, generate="done")
+    begun = stage_lines(
+        tmp_path,
+        **searched,
+        generate="done",
+    )
     assert [name for name, _ in begun] == list(ORDER)
     assert ["rank", "to"] in begun
 

@@ -22,13 +22,26 @@ from engine.core.messages.encoders import (
 from engine.evaluation.choosing import encoders
 from engine.project.folder import ProjectFolder
 
-FIGURES = TrialFigures((0.5,), (0.5,), (0.5,), (1,))
+FIGURES = TrialFigures(
+    (0.5,),
+    (0.5,),
+    (0.5,),
+    (1,),
+)
 FIGURE = {"hybrid": Interval(50.0, 40.0, 60.0)}
 
 
 def result(name: str) -> EncoderResult:
     changes = {"model": f"/models/{name}"} if name else {}
-    trial = EncoderTrial(name or "own", {"judged": FIGURES}, 10.0, 0.01, 10**8, 384, changes)
+    trial = EncoderTrial(
+        name or "own",
+        {"judged": FIGURES},
+        10.0,
+        0.01,
+        10**8,
+        384,
+        changes,
+    )
     return EncoderResult(name, trial)
 
 
@@ -39,12 +52,22 @@ def gap(value: float, verdict: Verdict) -> dict[str, Difference]:
 def comparison(**verdicts: tuple[float, Verdict]) -> EncoderComparison:
     differences = {name: gap(*verdict) for name, verdict in verdicts.items()}
     systems = dict.fromkeys(("", *verdicts), FIGURE)
-    table = FigureTable("", 100, 0, systems, differences)
+    table = FigureTable(
+        "",
+        100,
+        0,
+        systems,
+        differences,
+    )
     results = tuple(result(name) for name in ("", *verdicts))
     return EncoderComparison(results, "judged", None, table)
 
 
-BETTER = comparison(small=(2.0, "better"), large=(4.0, "better"), other=(9.0, "proves nothing"))
+BETTER = comparison(
+    small=(2.0, "better"),
+    large=(4.0, "better"),
+    other=(9.0, "proves nothing"),
+)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +88,25 @@ def test_the_better_one_is_proved_by_a_paired_interval(
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
-    monkeypatch.setattr(encoders, "compare_encoders", lambda *_: BETTER)
+    monkeypatch.setattr(
+        encoders,
+        "compare_encoders",
+        lambda *_: BETTER,
+    )
     return ProjectFolder.create(
         tmp_path / "project", {"encoder": {"query_prompt": "q: "}, "corpus": {"paths": ["x"]}}
     )
 
 
 def compare(project: ProjectFolder, *options: str) -> str:
-    engine_here("encoders", "compare", str(project.path), "small", "large", *options)
+    engine_here(
+        "encoders",
+        "compare",
+        str(project.path),
+        "small",
+        "large",
+        *options,
+    )
     return project.settings().encoder.model
 
 
@@ -94,7 +128,11 @@ def test_at_a_terminal_one_key_takes_it(
         return answer
 
     monkeypatch.setattr(typer, "confirm", confirm)
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(
+        sys.stdin,
+        "isatty",
+        lambda: True,
+    )
     before = project.settings().encoder.model
     assert compare(project) == ("/models/large" if answer else before)
     (question,) = asked
@@ -105,6 +143,10 @@ def test_without_proof_no_candidate_is_chosen(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = comparison(small=(3.0, "no difference shown"))
-    monkeypatch.setattr(encoders, "compare_encoders", lambda *_: nothing)
+    monkeypatch.setattr(
+        encoders,
+        "compare_encoders",
+        lambda *_: nothing,
+    )
     before = project.settings().encoder.model
     assert compare(project, "--take") == before

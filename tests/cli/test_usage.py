@@ -96,7 +96,13 @@ def test_the_advice_names_the_help_of_the_command(arguments: tuple[str, ...], co
 def test_what_cannot_be_looked_for_is_wrong_use(
     project: ProjectFolder, arguments: tuple[str, ...], expected: str
 ) -> None:
-    code, error = error_of("search", "--mode", "keywords", str(project.path), *arguments)
+    code, error = error_of(
+        "search",
+        "--mode",
+        "keywords",
+        str(project.path),
+        *arguments,
+    )
     assert (code, error["code"]) == (2, expected)
 
 
@@ -104,7 +110,14 @@ def test_what_cannot_be_looked_for_is_wrong_use(
     "options", [(), ("--type", "pdf"), ("--author", "nobody"), ("--language", "fr")]
 )
 def test_to_find_nothing_is_no_error(project: ProjectFolder, options: tuple[str, ...]) -> None:
-    done = engine_here("search", str(project.path), "xylophone", "--mode", "keywords", *options)
+    done = engine_here(
+        "search",
+        str(project.path),
+        "xylophone",
+        "--mode",
+        "keywords",
+        *options,
+    )
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr
 
@@ -133,7 +146,12 @@ def test_a_document_of_one_project_is_looked_for_in_all(
     )
     answers = json.loads(engine_here("search", *every, "--like", like).stdout)
     assert [bool(one["found"]["hits"]) for one in answers] == [False, True]
-    code, error = error_of("search", *every, "--like", "nowhere")
+    code, error = error_of(
+        "search",
+        *every,
+        "--like",
+        "nowhere",
+    )
     assert (code, error["code"]) == (2, "document-missing")
 
 
@@ -144,7 +162,11 @@ def test_a_new_project_names_each_folder_once_and_says_which_are_empty(tmp_path:
     (tmp_path / "bare").mkdir()
     (tmp_path / "link").symlink_to("full")
     paths = [str(tmp_path / name) for name in ("full", "bare", "link", "full/../bare")]
-    done = engine_here("new", str(tmp_path / "project"), *paths)
+    done = engine_here(
+        "new",
+        str(tmp_path / "project"),
+        *paths,
+    )
     assert len(ProjectFolder(tmp_path / "project").settings().corpus.paths) == 2
     assert done.stdout == f"{tmp_path / 'project'}\n"
     assert [str(tmp_path / "full/../bare") in line for line in done.stderr.splitlines()] == [
@@ -158,7 +180,11 @@ def test_a_new_project_names_each_folder_once_and_says_which_are_empty(tmp_path:
 def test_a_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
     folder = tmp_path / os.fsdecode(b"caf\xe9")
-    done = engine_here("new", str(folder), str(tmp_path / "bare"))
+    done = engine_here(
+        "new",
+        str(folder),
+        str(tmp_path / "bare"),
+    )
     assert done.stdout.startswith(f"{tmp_path}/caf")
     assert (folder / "project.toml").is_file()
 
@@ -172,13 +198,23 @@ def test_a_search_of_all_projects_takes_no_project() -> None:
 def test_a_project_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
     for name, lines in (("nowhere", 2), ("bare", 3)):  # of a folder, also why it is no project
-        done = engine_here("adapt", str(tmp_path / name), "--dry-run", check=False)
+        done = engine_here(
+            "adapt",
+            str(tmp_path / name),
+            "--dry-run",
+            check=False,
+        )
         assert (done.returncode, len(done.stderr.splitlines())) == (2, lines)
 
 
 def test_a_dry_run_without_documents_prints_the_error_alone(tmp_path: Path) -> None:
     unread = ProjectFolder.create(tmp_path / "unread", {})
-    done = engine_here("adapt", str(unread.path), "--dry-run", check=False)
+    done = engine_here(
+        "adapt",
+        str(unread.path),
+        "--dry-run",
+        check=False,
+    )
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 2)
 
 
@@ -218,11 +254,21 @@ def test_files_of_archives_are_printed_as_the_archive_once(tmp_path: Path) -> No
     documents = tmp_path / "documents"
     for stage in ("ingest", "index"):
         stage_here(project.path, stage)
-    asked = ("search", str(project.path), "door", "--mode", "keywords")
+    asked = (
+        "search",
+        str(project.path),
+        "door",
+        "--mode",
+        "keywords",
+    )
     assert len(json.loads(engine_here(*asked, "--json").stdout)["hits"]) == 3
     printed = engine_here(*asked, "--files").stdout.splitlines()
     assert sorted(printed) == [str(documents / "c.txt"), str(documents / "doors.zip")]
-    code, error = error_of(*asked, "--files", "--json")
+    code, error = error_of(
+        *asked,
+        "--files",
+        "--json",
+    )
     assert (code, error["code"]) == (2, "options-conflict")
 
 
@@ -231,7 +277,15 @@ def test_a_project_without_an_index_says_what_to_do_when_all_are_searched(
 ) -> None:
     monkeypatch.setenv(DATA, str(tmp_path / "data"))
     bare = ProjectFolder.create(tmp_path / "bare", {})
-    done = engine_here("search", "--all", "door", "--also", str(bare.path), "--mode", "keywords")
+    done = engine_here(
+        "search",
+        "--all",
+        "door",
+        "--also",
+        str(bare.path),
+        "--mode",
+        "keywords",
+    )
     assert "engine run" in done.stderr
 
 
@@ -285,7 +339,13 @@ def test_an_empty_path_does_not_mean_the_current_folder(words: tuple[str, ...]) 
 def test_paths_that_cannot_be_are_refused_before_they_are_set(project: ProjectFolder) -> None:
     before = project.settings().corpus.paths
     paths = "~no-such-user-here/a"
-    code, error = error_of("config", "set", str(project.path), "corpus.paths", paths)
+    code, error = error_of(
+        "config",
+        "set",
+        str(project.path),
+        "corpus.paths",
+        paths,
+    )
     assert (code, error["code"]) == (2, "path-invalid")
     assert project.settings().corpus.paths == before
 
@@ -297,11 +357,27 @@ def test_a_folder_that_the_system_does_not_show_hinders_nothing_else(
     """As on a network drive that has vanished; a name that is too long is refused likewise."""
     unseen = str(tmp_path / ("x" * 300))
     name = str(project.path)
-    set_to = engine_here("config", "set", name, "corpus.paths", unseen)
+    set_to = engine_here(
+        "config",
+        "set",
+        name,
+        "corpus.paths",
+        unseen,
+    )
     assert sum(unseen in line for line in set_to.stderr.splitlines()) == 2  # set, and not there
     assert engine_here("search", name, "door", "--mode", "keywords").returncode == 0
-    engine_here("bundle", name, str(tmp_path / "x.bundle"))
-    engine_here("export", name, str(tmp_path / "taken"), "--only", "chunks")
+    engine_here(
+        "bundle",
+        name,
+        str(tmp_path / "x.bundle"),
+    )
+    engine_here(
+        "export",
+        name,
+        str(tmp_path / "taken"),
+        "--only",
+        "chunks",
+    )
     made = json.loads(
         engine_here("unbundle", str(tmp_path / "x.bundle"), str(tmp_path / "made"), "--json").stdout
     )

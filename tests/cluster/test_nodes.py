@@ -236,7 +236,11 @@ def test_a_cluster_that_asks_for_no_token_is_refused(tmp_path: Path) -> None:
         code = "cluster-not-found"
         while code == "cluster-not-found":
             assert head.poll() is None
-            code = refusal(project, f"127.0.0.1:{port}", RAY_AUTH_TOKEN="0" * 64)
+            code = refusal(
+                project,
+                f"127.0.0.1:{port}",
+                RAY_AUTH_TOKEN="0" * 64,
+            )
     finally:
         for process in [*psutil.Process(head.pid).children(recursive=True), head]:
             process.kill()
@@ -255,11 +259,19 @@ def test_a_wrong_token_is_refused(cluster: Any, tmp_path: Path) -> None:
 
 def small_project(path: Path) -> Path:
     ProjectFolder.create(path, SETTINGS)
-    copy_documents(path / "documents", ("policies",), 2)
+    copy_documents(
+        path / "documents",
+        ("policies",),
+        2,
+    )
     return path
 
 
-def refusal(project: Path, address: str, **environ: str) -> str:
+def refusal(
+    project: Path,
+    address: str,
+    **environ: str,
+) -> str:
     """The code of the error that a run on a cluster ends with."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environ.items():
@@ -278,7 +290,11 @@ def test_outside_a_cluster(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_without_ray_a_run_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXTRAS, "ray", {"no_such_module": "ray"})
+    monkeypatch.setitem(
+        EXTRAS,
+        "ray",
+        {"no_such_module": "ray"},
+    )
     with fails(UsageError, "package-missing", "[ray]"):
         Nodes[int, int](open_slow_squares, 0.0, never)
 
@@ -314,7 +330,12 @@ def test_a_language_model_writes_on_nodes_what_it_writes_here(cluster: Any, tmp_
     chosen = QuerySettings(
         context_tokens=4096, prompt="one-step", per_chunk=2, answer_tokens=200, kinds=["question"]
     )
-    writer = NodesWriter(path, chosen, 7, never)
+    writer = NodesWriter(
+        path,
+        chosen,
+        7,
+        never,
+    )
     assert writer.nodes.count == 3
     there = dict(writer.answers(passages))
     writer.close()
@@ -340,7 +361,11 @@ def test_a_run_on_three_nodes_gives_what_one_machine_gives_though_one_is_killed(
     alone = tmp_path / "alone"
     there = tmp_path / "there"
     ProjectFolder.create(alone, {**SETTINGS, "encoder": encoder})
-    copy_documents(alone / "documents", ("incidents", "policies"), 6)
+    copy_documents(
+        alone / "documents",
+        ("incidents", "policies"),
+        6,
+    )
     for number in range(150):
         text = (
             f"# Report {number}\n\n"
@@ -348,8 +373,20 @@ def test_a_run_on_three_nodes_gives_what_one_machine_gives_though_one_is_killed(
         )
         (alone / "documents" / f"report-{number}.md").write_text(text)
     shutil.copytree(alone, there)
-    engine("run", str(alone), timeout=900)
-    command = [sys.executable, "-m", "engine", "run", str(there), "--ray", cluster.address]
+    engine(
+        "run",
+        str(alone),
+        timeout=900,
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "run",
+        str(there),
+        "--ray",
+        cluster.address,
+    ]
     running = subprocess.Popen(
         command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -78,7 +78,14 @@ def test_every_code_is_listed_once_with_its_meaning_and_no_other() -> None:
 
 
 def test_an_error_survives_the_way_through_json() -> None:
-    error = DamagedError("a", "b", "c", code="index-damaged", stage="index", command="run")
+    error = DamagedError(
+        "a",
+        "b",
+        "c",
+        code="index-damaged",
+        stage="index",
+        command="run",
+    )
     back = EngineError.from_dict(json.loads(json.dumps(error.as_dict())), 9)
     assert (type(back), back.as_dict(), back.exit_code) == (DamagedError, error.as_dict(), 9)
 

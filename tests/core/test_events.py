@@ -122,7 +122,12 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
 
 
 def progress(count: int) -> Progress:
-    return Progress(stage="embed", done=count, total=9, unit="chunks")
+    return Progress(
+        stage="embed",
+        done=count,
+        total=9,
+        unit="chunks",
+    )
 
 
 @pytest.fixture

@@ -45,13 +45,21 @@ def test_the_command_suits_the_way_in_which_the_program_was_installed(tmp_path: 
 
 
 def test_a_package_that_cannot_be_imported_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXTRAS, "llm", {"json": "present", "no_such_module": "absent-package"})
+    monkeypatch.setitem(
+        EXTRAS,
+        "llm",
+        {"json": "present", "no_such_module": "absent-package"},
+    )
     assert missing_packages("llm") == ["absent-package"]
     assert "absent-package" in describe_missing("llm")
     with pytest.raises(UsageError) as error:
         check_extra("llm", "It cannot be used")
     assert error.value.code == "package-missing"
     assert install_command("llm") in error.value.to_do
-    monkeypatch.setitem(EXTRAS, "llm", {"json": "present"})
+    monkeypatch.setitem(
+        EXTRAS,
+        "llm",
+        {"json": "present"},
+    )
     assert (missing_packages("llm"), describe_missing("llm")) == ([], "")
     check_extra("llm", "It cannot be used")

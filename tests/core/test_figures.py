@@ -11,7 +11,14 @@ from engine.core.figures import Difference, FigureTable, Verdict
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))
 def test_queries_that_flatter_prove_nothing(verdict: Verdict) -> None:
-    gap = Difference(2.0, 1.0, 3.0, 0.99, verdict, 0.01)
+    gap = Difference(
+        2.0,
+        1.0,
+        3.0,
+        0.99,
+        verdict,
+        0.01,
+    )
     table = FigureTable(
         "base", 60, 0, {}, {"adapted": {"ndcg@10": gap}}, {"adapted − bm25": {"ndcg@10": gap}}
     )
@@ -32,7 +39,14 @@ def test_queries_that_flatter_prove_nothing(verdict: Verdict) -> None:
 def test_why_a_difference_is_not_shown_although_its_interval_excludes_0(
     low: float, high: float, explained: bool
 ) -> None:
-    gap = Difference((low + high) / 2, low, high, 0.9, "no difference shown", 0.061)
+    gap = Difference(
+        (low + high) / 2,
+        low,
+        high,
+        0.9,
+        "no difference shown",
+        0.061,
+    )
     assert ("0.05" in gap.verdict_text) is explained
     assert "0.061" in gap.verdict_text
     assert "0.05" not in Difference(3.0, 0.3, 5.7, 0.99, "better", 0.061).verdict_text

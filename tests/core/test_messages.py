@@ -33,7 +33,12 @@ REQUESTS = [
 
 def hit(**fields: Any) -> Hit:
     rankers = {"bm25": Ranked(1, 2.5), "semantic": Ranked(4, 0.25)}
-    return build_hit(headings=("One",), marks=((0, 3),), rankers=rankers, **fields)
+    return build_hit(
+        headings=("One",),
+        marks=((0, 3),),
+        rankers=rankers,
+        **fields,
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,10 +170,31 @@ def test_the_messages_need_no_library() -> None:
 def test_a_gain_that_is_not_shown_although_its_interval_or_p_seems_to_show_it_is_explained(
     outcome: GateOutcome, low: float, p: float, decided: bool, explained: bool
 ) -> None:
-    gap = Difference(6.4, low, 12.4, 0.98, "no difference shown", 0.06)
-    row = GateRow("adapted 0.6", "adapted", 0.6, gap, p, outcome)
+    gap = Difference(
+        6.4,
+        low,
+        12.4,
+        0.98,
+        "no difference shown",
+        0.06,
+    )
+    row = GateRow(
+        "adapted 0.6",
+        "adapted",
+        0.6,
+        gap,
+        p,
+        outcome,
+    )
     assert bool(GateTable("hybrid", "judged", 40, (row,), decided).strictness_note) is explained
-    unmeasured = GateRow("adapted 0.7", "adapted", 0.7, None, 1.0, outcome)
+    unmeasured = GateRow(
+        "adapted 0.7",
+        "adapted",
+        0.7,
+        None,
+        1.0,
+        outcome,
+    )
     assert not GateTable("hybrid", "judged", 40, (unmeasured,), decided).strictness_note
     flattering = GateTable("hybrid", "model", 40, (row,), decided).strictness_note
     assert (flattering != GateTable("hybrid", "judged", 40, (row,), decided).strictness_note) is (

@@ -17,7 +17,11 @@ from engine.core.messages.preferences import count_only_against, need_no_look
         (0, 1, ""),
     ],
 )
-def test_how_many_questions_need_no_look(settled: int, total: int, words: str) -> None:
+def test_how_many_questions_need_no_look(
+    settled: int,
+    total: int,
+    words: str,
+) -> None:
     assert need_no_look(settled, total) == words
 
 

@@ -27,7 +27,13 @@ from engine.settings.schema import Settings
 
 
 def test_one_that_died_with_unsent_input_is_let_go_of() -> None:
-    child = spawn("this", [], os.environ, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    child = spawn(
+        "this",
+        [],
+        os.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
     assert child.wait() == 0
     assert child.stdin is not None
     child.stdin.write(b"text")
@@ -67,7 +73,12 @@ def test_a_child_whose_own_child_keeps_its_output_can_be_ended() -> None:
 
 
 def test_the_error_on_the_last_line_is_read() -> None:
-    error = InputError("It is empty.", "It has 0 bytes.", "Choose another.", code="empty-file")
+    error = InputError(
+        "It is empty.",
+        "It has 0 bytes.",
+        "Choose another.",
+        code="empty-file",
+    )
     read = read_error(f"noise of a library\n{json.dumps(to_short_dict(error))}\n", 3)
     assert isinstance(read, InputError)
     assert read.as_dict() == error.as_dict()

@@ -22,7 +22,14 @@ def test_each_is_called_otherwise_and_explained() -> None:
 
 
 def test_what_is_reported_stands_in_the_order_of_reports() -> None:
-    names = ["rrf_in_use", "adapted", "interpolated-0.5", "interpolated-0.25", "base", "bm25"]
+    names = [
+        "rrf_in_use",
+        "adapted",
+        "interpolated-0.5",
+        "interpolated-0.25",
+        "base",
+        "bm25",
+    ]
     assert sort_systems(names) == [
         "bm25",
         "base",

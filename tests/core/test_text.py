@@ -64,7 +64,11 @@ def test_estimated_numbers_of_queries_are_rounded_upwards_to_two_digits() -> Non
 
 
 def test_an_estimate_names_the_stages_that_take_a_minute_and_those_that_nobody_knows() -> None:
-    seconds = {"index": 1.0, "train": 320.0, "evaluate": 170.0}
+    seconds = {
+        "index": 1.0,
+        "train": 320.0,
+        "evaluate": 170.0,
+    }
     line = "about 8 minutes on this machine: train 5 min, evaluate 3 min"
     assert estimate_line({"index": 1.0, "train": 330.0}, []) == "about 6 minutes on this machine"
     assert estimate_line(seconds, []) == line

@@ -61,7 +61,11 @@ def test_a_corpus_is_read_entry_by_entry(tmp_path: Path) -> None:
 def test_malformed_corpus_lines_are_named(
     tmp_path: Path, row: object, complaint: tuple[str, ...]
 ) -> None:
-    path = lines(tmp_path / "corpus.jsonl", {"_id": "a", "text": "x"}, row)
+    path = lines(
+        tmp_path / "corpus.jsonl",
+        {"_id": "a", "text": "x"},
+        row,
+    )
     with fails(DatasetError, "dataset-invalid", f"{path}, line 2", *complaint):
         list(find_reader("beir").read(path))
 
@@ -117,7 +121,11 @@ def test_judgments(tmp_path: Path) -> None:
     assert [query.key for query in read_beir_judgments(folder, "dev")] == ["q2"]
     with fails(DatasetError, "dataset-unreadable", "dev.tsv, test.tsv"):
         read_beir_judgments(folder, "train")
-    lines(folder / "qrels/test.tsv", "query-id\tcorpus-id\tscore", "q1\td1")
+    lines(
+        folder / "qrels/test.tsv",
+        "query-id\tcorpus-id\tscore",
+        "q1\td1",
+    )
     with fails(DatasetError, "dataset-invalid", "test.tsv, line 2"):
         read_beir_judgments(folder)
     lines(folder / "qrels/test.tsv", "other\td1\t1")
@@ -135,7 +143,13 @@ def test_judgments_as_training_queries(tmp_path: Path) -> None:
         {"_id": "d5", "text": "x"},
     ]
     lines(folder / "corpus.jsonl", *rows)
-    lines(folder / "qrels/train.tsv", "q1\td1\t1", "q1\td3\t30", "q1\tgone\t2", "q2\td5\t1")
+    lines(
+        folder / "qrels/train.tsv",
+        "q1\td1\t1",
+        "q1\td3\t30",
+        "q1\tgone\t2",
+        "q2\td5\t1",
+    )
     assert read_training_queries(folder / "qrels/train.tsv") == [
         ImportedQuery("one", ("t",), "d3", 20),
         ImportedQuery("one", ("w " * 100,), "d1", 1),
@@ -223,8 +237,16 @@ def test_training_queries_have_the_kind_that_the_file_names(
 
 
 def test_judged_questions_may_have_further_answers(tmp_path: Path) -> None:
-    also = [{"path": "b.md", "evidence": ["B."]}, {"path": "c.md"}, {"evidence": "C."}]
-    row = {"query": "who?", "evidence": ["A."], "path": "a.md"}
+    also = [
+        {"path": "b.md", "evidence": ["B."]},
+        {"path": "c.md"},
+        {"evidence": "C."},
+    ]
+    row = {
+        "query": "who?",
+        "evidence": ["A."],
+        "path": "a.md",
+    }
     plain, full = (
         read_evidence_questions(lines(tmp_path / "q.jsonl", one))[0]
         for one in (row, {**row, "also": also})
@@ -235,7 +257,11 @@ def test_judged_questions_may_have_further_answers(tmp_path: Path) -> None:
         FurtherAnswer(None, ("C.",)),
     )
     assert (plain.also, plain.key) == ((), full.key)
-    twice = lines(tmp_path / "q.jsonl", {**row, "also": also[:1]}, {**row, "also": also[:2]})
+    twice = lines(
+        tmp_path / "q.jsonl",
+        {**row, "also": also[:1]},
+        {**row, "also": also[:2]},
+    )
     assert read_evidence_questions(twice)[0].also == full.also[:2]
 
 
@@ -243,7 +269,11 @@ def test_judged_questions_may_have_further_answers(tmp_path: Path) -> None:
     ("also", "complaint"),
     [("b.md", "a list"), ([3], "JSON object"), ([{"path": ""}], "'path'"), ([{}], "'evidence'")],
 )
-def test_malformed_further_answers_are_named(tmp_path: Path, also: object, complaint: str) -> None:
+def test_malformed_further_answers_are_named(
+    tmp_path: Path,
+    also: object,
+    complaint: str,
+) -> None:
     path = lines(tmp_path / "q.jsonl", {"query": "who?", "evidence": ["A."], "also": also})
     with fails(DatasetError, "dataset-invalid", "line 1", "'also'", complaint):
         read_evidence_questions(path)

@@ -55,7 +55,11 @@ def test_imported_queries_keep_their_kind(project: ProjectFolder, tmp_path: Path
 def test_validation_queries_are_told_from_those_to_train_on(
     project: ProjectFolder, tmp_path: Path
 ) -> None:
-    graded = {"query": "what  failed?", "evidence": "The pump failed in March.", "grade": 2}
+    graded = {
+        "query": "what  failed?",
+        "evidence": "The pump failed in March.",
+        "grade": 2,
+    }
     import_queries(project, write(tmp_path / "q.jsonl", EVERYDAY, graded))
     assert not has_validation_queries(project)
     assert graded_texts(project) == {"what failed?"}
@@ -88,7 +92,11 @@ def test_a_kind_counts_in_whatever_order_files_were_imported(
 
 
 def test_a_new_database_gets_further_answers_back(project: ProjectFolder, tmp_path: Path) -> None:
-    question = {"query": "who?", "evidence": ["He."], "path": "a.md"}
+    question = {
+        "query": "who?",
+        "evidence": ["He."],
+        "path": "a.md",
+    }
     also = [{"path": "b.md", "evidence": ["She."]}]
     import_judgments(
         project, write(tmp_path / "q.jsonl", question, {"query": "what?", "evidence": ["It."]})

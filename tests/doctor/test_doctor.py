@@ -93,7 +93,11 @@ def test_on_windows_modes_say_nothing_about_who_can_read(
 ) -> None:
     (project.path / "project.toml").chmod(0o666)
     monkeypatch.setattr("engine.doctor.doctor.has_access_lists", lambda: True)
-    monkeypatch.setattr(Path, "home", lambda: project.path.parent)
+    monkeypatch.setattr(
+        Path,
+        "home",
+        lambda: project.path.parent,
+    )
     assert [finding.state for finding in about(examine(project), "permissions")] == ["note"]
 
 
@@ -101,7 +105,11 @@ def test_a_project_outside_the_profile_is_a_problem_on_windows(
     project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.doctor.doctor.has_access_lists", lambda: True)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path / "profile")
+    monkeypatch.setattr(
+        Path,
+        "home",
+        lambda: tmp_path / "profile",
+    )
     (finding,) = about(examine(project), "permissions")
     assert (finding.state, finding.code) == ("problem", "project-outside-profile")
 
@@ -111,7 +119,11 @@ def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:
     from platformdirs import user_state_path
 
     folder = user_state_path("bmembed", appauthor=False)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     (folder / "recent.json").touch(mode=0o600)
     assert str(folder).startswith(str(user_folders))
     assert [finding.state for finding in about(examine(), "permissions")] == ["good"]

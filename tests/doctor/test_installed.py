@@ -18,7 +18,13 @@ from engine.doctor.doctor import examine
 from engine.doctor.installed import examine_files, examine_packages
 
 
-def put(site: Path, name: str, version: str, *requires: str, files: tuple[str, ...] = ()) -> None:
+def put(
+    site: Path,
+    name: str,
+    version: str,
+    *requires: str,
+    files: tuple[str, ...] = (),
+) -> None:
     folder = site / f"{name}-{version}.dist-info"
     folder.mkdir(parents=True)
     needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
@@ -32,13 +38,21 @@ def put(site: Path, name: str, version: str, *requires: str, files: tuple[str, .
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(installed, "PROJECT", "our_program")
     # It lists no missing files from Python 3.12 on.
-    monkeypatch.setattr(metadata.Distribution, "files", ())
+    monkeypatch.setattr(
+        metadata.Distribution,
+        "files",
+        (),
+    )
     for name, module in (
         ("llm", "no_such_module"),
         ("desktop", "json"),
         ("parquet", "json"),
     ):
-        monkeypatch.setitem(EXTRAS, name, {module: module})
+        monkeypatch.setitem(
+            EXTRAS,
+            name,
+            {module: module},
+        )
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 
@@ -53,9 +67,28 @@ def named(finding: Finding) -> set[str]:
 
 def test_what_is_missing_or_too_old_is_named_however_deep(site: Path) -> None:
     extras = ("optional; extra == 'llm'", "used; extra == 'parquet'")
-    put(site, "our_program", "1.0", "direct[more]>=2", *extras, "absent; python_version < '3'")
-    put(site, "direct", "2.5", "deep>=3; extra == 'more'", files=("here.py", "gone.py", "gone.pyc"))
-    put(site, "deep", "2.0", "absent", "our_program")
+    put(
+        site,
+        "our_program",
+        "1.0",
+        "direct[more]>=2",
+        *extras,
+        "absent; python_version < '3'",
+    )
+    put(
+        site,
+        "direct",
+        "2.5",
+        "deep>=3; extra == 'more'",
+        files=("here.py", "gone.py", "gone.pyc"),
+    )
+    put(
+        site,
+        "deep",
+        "2.0",
+        "absent",
+        "our_program",
+    )
     (site / "here.py").touch()
     (finding,) = examine_packages()
     assert (finding.state, named(finding)) == ("problem", {"deep", "absent", "gone.py", "used"})
@@ -95,7 +128,12 @@ def test_what_is_missing_or_too_old_is_named_however_deep(site: Path) -> None:
 def test_only_files_that_the_program_needs_may_not_be_missing(
     site: Path, file: str, state: str
 ) -> None:
-    put(site, "our_program", "1.0", files=(file,))
+    put(
+        site,
+        "our_program",
+        "1.0",
+        files=(file,),
+    )
     (finding,) = examine_packages()
     assert finding.state == state
 
@@ -108,14 +146,23 @@ def test_a_program_that_was_never_installed_is_a_problem(site: Path) -> None:
 
 def test_files_that_come_with_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [finding.state for finding in examine_files()] == ["good"]
-    monkeypatch.setattr(installed, "SHIPPED", (*installed.SHIPPED, "prompts/none.txt"))
+    monkeypatch.setattr(
+        installed,
+        "SHIPPED",
+        (*installed.SHIPPED, "prompts/none.txt"),
+    )
     (finding,) = (one for one in examine(offline=True) if one.topic == "files")
     assert finding.state == "problem"
     assert "prompts/none.txt" in finding.found
 
 
 def test_the_command_names_extras_and_fails_for_problems(site: Path) -> None:
-    done = engine_here("doctor", "--offline", "--json", check=False)
+    done = engine_here(
+        "doctor",
+        "--offline",
+        "--json",
+        check=False,
+    )
     findings = {one["topic"]: one["state"] for one in json.loads(done.stdout)}
     assert {"llm", "desktop", "parquet", "ocr"} <= findings.keys()
     assert (findings["packages"], findings["files"], findings["model"]) == (

@@ -29,7 +29,11 @@ def test_nothing_is_said_of_an_ordinary_folder(project: ProjectFolder) -> None:
 
 
 def test_a_read_only_folder(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "is_writable", lambda folder: folder != project.path)
+    monkeypatch.setattr(
+        place,
+        "is_writable",
+        lambda folder: folder != project.path,
+    )
     assert codes(project) == ["project-read-only"]
     places = [finding for finding in examine(project) if finding.topic == "place"]
     assert [(finding.state, finding.code) for finding in places] == [("note", "project-read-only")]
@@ -54,9 +58,17 @@ def test_a_folder_on_a_network_drive(
 ) -> None:
     """The mount nearest to the folder counts, and of two at one place the later one."""
     path = project.path.resolve()
-    places = {"ABOVE": path.parent, "PROJECT": path, "BESIDE": path.with_name("proj")}
+    places = {
+        "ABOVE": path.parent,
+        "PROJECT": path,
+        "BESIDE": path.with_name("proj"),
+    }
     found = [mount._replace(mountpoint=str(places[mount.mountpoint])) for mount in mounts]
-    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: found)
+    monkeypatch.setattr(
+        psutil,
+        "disk_partitions",
+        lambda **_: found,
+    )
     assert codes(project) == expected
 
 

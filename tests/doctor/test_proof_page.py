@@ -17,10 +17,31 @@ from engine.evaluation.reporting.page import build_environment
 @pytest.mark.parametrize(
     ("families", "network", "local"), [(["AF_UNIX"] * 2, 0, 2), (["AF_UNIX", "AF_INET"], 1, 1)]
 )
-def test_unix_sockets_are_counted_apart(families: list[str], network: int, local: int) -> None:
+def test_unix_sockets_are_counted_apart(
+    families: list[str],
+    network: int,
+    local: int,
+) -> None:
     sockets = tuple(SocketAttempt(family, "engine search") for family in families)
-    step = ProofStep("searches", "engine search", 1.5, sockets)
-    proof = Proof("now", "1", "Linux", "3.11", (), "model", {}, "code", (), (step,), ())
+    step = ProofStep(
+        "searches",
+        "engine search",
+        1.5,
+        sockets,
+    )
+    proof = Proof(
+        "now",
+        "1",
+        "Linux",
+        "3.11",
+        (),
+        "model",
+        {},
+        "code",
+        (),
+        (step,),
+        (),
+    )
     page = build_environment().get_template("proof.html.j2").render(proof=proof)
     assert re.findall(r'<td class="n">(\d+)</td><td class="n">(\d+)</td></tr>', page) == [
         (str(network), str(local))
@@ -33,6 +54,14 @@ def test_the_name_of_the_page_is_checked_before_the_sample_is_run(tmp_path: Path
         raise AssertionError(step)
 
     with fails(UsageError, "wrong-use"):
-        prove(tmp_path / "proof.json", None, report)
+        prove(
+            tmp_path / "proof.json",
+            None,
+            report,
+        )
     with fails(InputError, "path-missing"):
-        prove(tmp_path / "missing" / "proof.html", None, report)
+        prove(
+            tmp_path / "missing" / "proof.html",
+            None,
+            report,
+        )

@@ -24,5 +24,9 @@ def test_recall_is_the_share_of_the_nearest_that_search_finds(
         kept = np.isin(found, half)
         return found[kept], scores[kept]
 
-    monkeypatch.setattr(module.VectorIndex, "search", searched)
+    monkeypatch.setattr(
+        module.VectorIndex,
+        "search",
+        searched,
+    )
     assert 0.3 < measure_recall(index) < 0.7

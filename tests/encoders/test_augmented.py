@@ -38,14 +38,22 @@ def test_the_closed_form_weights_are_those_of_the_joined_vectors() -> None:
     np.testing.assert_allclose(
         vectors @ vectors.T, first * (black_box @ black_box.T) + second * (own @ own.T), atol=1e-6
     )
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(vectors, axis=1),
+        1,
+        atol=1e-6,
+    )
 
 
 def test_at_unit_norm_it_is_the_mean_of_both_cosines() -> None:
     black_box = np.array([[1, 0], [0.6, 0.8]])
     small = np.array([[0, 1.0, 0], [0, 0.8, 0.6]])
     vectors = joined_arrays(black_box, small)
-    np.testing.assert_allclose(vectors[0], np.array([1, 0, 0, 1, 0]) / np.sqrt(2), atol=1e-7)
+    np.testing.assert_allclose(
+        vectors[0],
+        np.array([1, 0, 0, 1, 0]) / np.sqrt(2),
+        atol=1e-7,
+    )
     assert vectors[0] @ vectors[1] == pytest.approx((0.6 + 0.8) / 2)
 
 

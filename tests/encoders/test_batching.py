@@ -20,7 +20,12 @@ from engine.encoders.transformer import length_batches
         pytest.param([], 10, 8, [], id="none"),
     ],
 )
-def test_batches(lengths: list[int], budget: int, most: int, batches: list[list[int]]) -> None:
+def test_batches(
+    lengths: list[int],
+    budget: int,
+    most: int,
+    batches: list[list[int]],
+) -> None:
     assert [batch.tolist() for batch in length_batches(lengths, budget, most)] == batches
 
 
@@ -29,7 +34,11 @@ def test_batches(lengths: list[int], budget: int, most: int, batches: list[list[
     budget=st.integers(min_value=1, max_value=5000),
     most=st.integers(min_value=1, max_value=70),
 )
-def test_each_index_once_within_limits(lengths: list[int], budget: int, most: int) -> None:
+def test_each_index_once_within_limits(
+    lengths: list[int],
+    budget: int,
+    most: int,
+) -> None:
     batches = length_batches(lengths, budget, most)
     assert sorted(index for batch in batches for index in batch.tolist()) == list(
         range(len(lengths))

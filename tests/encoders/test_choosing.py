@@ -57,7 +57,12 @@ def cached(home: Path, tiny_model: Path) -> Path:
 
 def pooled(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return build_tiny_gguf(path, template=None, context=512, llama__pooling_type=1)
+    return build_tiny_gguf(
+        path,
+        template=None,
+        context=512,
+        llama__pooling_type=1,
+    )
 
 
 def test_models_are_found_where_other_programs_keep_them(
@@ -277,7 +282,11 @@ def test_the_index_and_the_warning_count_a_language_in_one_way(
     project = ProjectFolder.create(tmp_path / "project", settings)
     found: list[Event] = []
     with stages_in_this_process():
-        pipeline.run(project, stages=("ingest", "index"), on_event=found.append)
+        pipeline.run(
+            project,
+            stages=("ingest", "index"),
+            on_event=found.append,
+        )
     chosen = next(one for one in found if isinstance(one, Choice) and one.setting == "language")
     warned = next(
         one for one in found if isinstance(one, Warned) and one.code == "languages-unknown"

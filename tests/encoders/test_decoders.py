@@ -20,7 +20,12 @@ from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
 
-CPU32 = Hardware("cpu", "float32", 1, ())
+CPU32 = Hardware(
+    "cpu",
+    "float32",
+    1,
+    (),
+)
 TEXTS = [
     "the contract party",
     "heat",
@@ -29,7 +34,11 @@ TEXTS = [
     "Zürich 東京 x",
     "flow; speed, sound!",
 ]
-ENDS = {"qwen3-embedding": "<|endoftext|>", "gte-qwen2": "<|endoftext|>", "e5-mistral": "</s>"}
+ENDS = {
+    "qwen3-embedding": "<|endoftext|>",
+    "gte-qwen2": "<|endoftext|>",
+    "e5-mistral": "</s>",
+}
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +57,17 @@ def encoder(folder: Path, **options: Any) -> TransformerEncoder:
     )
 
 
-def oracle(folder: Path, kind: Kind, prompt: str | None = None) -> np.ndarray:
+def oracle(
+    folder: Path,
+    kind: Kind,
+    prompt: str | None = None,
+) -> np.ndarray:
     """One text at a time, so that nothing is padded."""
-    model = SentenceTransformer(str(folder), device="cpu", **oracle_options(kind))
+    model = SentenceTransformer(
+        str(folder),
+        device="cpu",
+        **oracle_options(kind),
+    )
     model.max_seq_length = 100
     vectors: np.ndarray = model.encode(
         TEXTS, prompt=prompt, batch_size=1, normalize_embeddings=True, show_progress_bar=False
@@ -66,9 +83,17 @@ def test_equals_sentence_transformers(
     loaded = encoder(folders[kind, side])
     folder = folders[kind, side]
     assert loaded.text_model.tokenizer.padding_side == side
-    np.testing.assert_allclose(loaded.encode_chunks(TEXTS), oracle(folder, kind), atol=1e-5)
+    np.testing.assert_allclose(
+        loaded.encode_chunks(TEXTS),
+        oracle(folder, kind),
+        atol=1e-5,
+    )
     queries = loaded.encode_queries(TEXTS)
-    np.testing.assert_allclose(queries, oracle(folder, kind, TASK), atol=1e-5)
+    np.testing.assert_allclose(
+        queries,
+        oracle(folder, kind, TASK),
+        atol=1e-5,
+    )
     assert np.abs(queries - loaded.encode_chunks(TEXTS)).max() > 0.1
 
 
@@ -102,7 +127,11 @@ def test_every_text_ends_with_the_end_token(
 def test_what_counts_as_the_prompt(folders: dict[tuple[str, str], Path], kind: Kind) -> None:
     loaded = encoder(folders[kind, "left"])
     assert read_prompts(resolve_model(str(folders[kind, "left"]))).query == TASK
-    plain = SentenceTransformer(str(folders[kind, "left"]), device="cpu", **oracle_options(kind))
+    plain = SentenceTransformer(
+        str(folders[kind, "left"]),
+        device="cpu",
+        **oracle_options(kind),
+    )
     assert loaded.text_model.prompt_length(TASK) == plain[0]._get_prompt_length(TASK)
     # The end token is no part of the prompt.
     assert loaded.text_model.prompt_length(TASK) == len(loaded.text_model.token_rows([TASK])[0]) - 1
@@ -141,4 +170,8 @@ def test_a_start_token_that_is_missing_is_added_too(tmp_path: Path) -> None:
         loaded.text_model.tokenizer.eos_token_id,
     )
     assert ids.count(ids[0]) == ids.count(ids[-1]) == 1
-    np.testing.assert_allclose(loaded.encode_chunks(TEXTS), oracle(folder, "e5-mistral"), atol=1e-5)
+    np.testing.assert_allclose(
+        loaded.encode_chunks(TEXTS),
+        oracle(folder, "e5-mistral"),
+        atol=1e-5,
+    )

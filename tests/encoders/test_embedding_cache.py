@@ -69,19 +69,42 @@ TEXTS = [f"text {i} " + "x" * (i * 7 % 30) for i in range(50)]
 
 def test_encodes_once(tmp_path: Path) -> None:
     encoder = CountingEncoder()
-    first = encode(encoder, TEXTS, tmp_path, shard_size=16)
+    first = encode(
+        encoder,
+        TEXTS,
+        tmp_path,
+        shard_size=16,
+    )
     assert [len(call) for call in encoder.calls] == [16, 16, 16, 2]
-    second = encode(encoder, [*TEXTS[::-1], "new"], tmp_path, shard_size=16)
+    second = encode(
+        encoder,
+        [*TEXTS[::-1], "new"],
+        tmp_path,
+        shard_size=16,
+    )
     assert encoder.calls[4:] == [["new"]]
     np.testing.assert_array_equal(second[:50], first[::-1])
-    np.testing.assert_allclose(first, CountingEncoder().encode_chunks(TEXTS), atol=1e-3)
+    np.testing.assert_allclose(
+        first,
+        CountingEncoder().encode_chunks(TEXTS),
+        atol=1e-3,
+    )
     assert first.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(first, axis=1),
+        1.0,
+        atol=1e-6,
+    )
 
 
 def test_length_sorted_within_a_window(tmp_path: Path) -> None:
     encoder = CountingEncoder()
-    encode(encoder, TEXTS, tmp_path, shard_size=10)
+    encode(
+        encoder,
+        TEXTS,
+        tmp_path,
+        shard_size=10,
+    )
     lengths = [len(text) for call in encoder.calls for text in call]
     for window in (slice(0, 10), slice(10, 30), slice(30, 50)):
         assert lengths[window] == sorted((len(text) for text in TEXTS[window]), reverse=True)
@@ -105,7 +128,11 @@ def test_what_is_wanted_first_is_encoded_first(tmp_path: Path) -> None:
 
 def test_equal_contents_are_encoded_once(tmp_path: Path) -> None:
     encoder = CountingEncoder()
-    made = encode(encoder, ["a", "b", "a", "a"], tmp_path)
+    made = encode(
+        encoder,
+        ["a", "b", "a", "a"],
+        tmp_path,
+    )
     assert sorted(encoder.calls[0]) == ["a", "b"]
     np.testing.assert_array_equal(made[0], made[2])
     assert np.abs(made[0] - made[1]).max() > 0.01
@@ -140,9 +167,19 @@ def test_drop_others_without_a_folder(tmp_path: Path) -> None:
 
 
 def test_progress_counts_cached_and_new(tmp_path: Path) -> None:
-    encode(CountingEncoder(), TEXTS[:20], tmp_path)
+    encode(
+        CountingEncoder(),
+        TEXTS[:20],
+        tmp_path,
+    )
     seen: list[int] = []
-    encode(CountingEncoder(), [*TEXTS, TEXTS[0]], tmp_path, shard_size=10, progress=seen.append)
+    encode(
+        CountingEncoder(),
+        [*TEXTS, TEXTS[0]],
+        tmp_path,
+        shard_size=10,
+        progress=seen.append,
+    )
     assert seen == sorted(seen)
     assert seen[0] == 30
     assert seen[-1] == 51
@@ -155,7 +192,14 @@ def test_progress_of_shards_that_are_encoded_elsewhere(tmp_path: Path) -> None:
     def elsewhere(shards: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         return (encoder.encode_chunks(shard) for shard in shards)
 
-    encode(encoder, TEXTS, tmp_path, shard_size=10, progress=seen.append, encode_shards=elsewhere)
+    encode(
+        encoder,
+        TEXTS,
+        tmp_path,
+        shard_size=10,
+        progress=seen.append,
+        encode_shards=elsewhere,
+    )
     assert seen == [10, 20, 30, 40, 50, 50]
 
 
@@ -163,9 +207,21 @@ def test_stop_keeps_what_is_done(tmp_path: Path) -> None:
     encoder = CountingEncoder()
     answers = iter([False, False, True])
     with pytest.raises(CancelledError):
-        encode(encoder, TEXTS, tmp_path, shard_size=10, should_stop=lambda: next(answers))
+        encode(
+            encoder,
+            TEXTS,
+            tmp_path,
+            shard_size=10,
+            should_stop=lambda: next(answers),
+        )
     assert len(encoder.calls) == 2
-    encode(encoder, TEXTS, tmp_path, shard_size=10, should_stop=lambda: False)
+    encode(
+        encoder,
+        TEXTS,
+        tmp_path,
+        shard_size=10,
+        should_stop=lambda: False,
+    )
     assert sum(len(call) for call in encoder.calls) == 50
 
 
@@ -183,22 +239,41 @@ def test_a_stop_is_heard_between_the_batches_of_a_shard(tmp_path: Path) -> None:
 
     batches: list[int] = []
     with fails(CancelledError, "cancelled") as caught:
-        encode(InBatches(), TEXTS, tmp_path, shard_size=20, should_stop=lambda: len(batches) == 6)
+        encode(
+            InBatches(),
+            TEXTS,
+            tmp_path,
+            shard_size=20,
+            should_stop=lambda: len(batches) == 6,
+        )
     assert batches == [5, 10, 15, 20, 5, 10]
     assert "20 of 50" in caught.value.why
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sha256"):
-        encode_cached(CountingEncoder(), ["abcd"], ["a"], EmbeddingCache(tmp_path))
+        encode_cached(
+            CountingEncoder(),
+            ["abcd"],
+            ["a"],
+            EmbeddingCache(tmp_path),
+        )
 
 
 def test_hashes_that_end_in_zero_bytes(tmp_path: Path) -> None:
-    hashes = ["00" * 32, "ab" + "00" * 31, "ab" + "00" * 30 + "01"]
+    hashes = [
+        "00" * 32,
+        "ab" + "00" * 31,
+        "ab" + "00" * 30 + "01",
+    ]
     texts = ["a", "b", "c"]
     cache = EmbeddingCache(tmp_path)
     made = encode_cached(CountingEncoder(), hashes, texts, cache)[:]
-    np.testing.assert_allclose(made, CountingEncoder().encode_chunks(texts), atol=1e-3)
+    np.testing.assert_allclose(
+        made,
+        CountingEncoder().encode_chunks(texts),
+        atol=1e-3,
+    )
     again = CountingEncoder()
     np.testing.assert_array_equal(
         encode_cached(again, hashes[::-1], texts[::-1], EmbeddingCache(tmp_path))[:], made[::-1]
@@ -218,7 +293,12 @@ def test_damaged_shard_is_dropped_and_encoded_again(
     tmp_path_factory: pytest.TempPathFactory, position: int, bit: int, cut: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("cache")
-    whole = encode(CountingEncoder(), TEXTS[:12], folder, shard_size=4)
+    whole = encode(
+        CountingEncoder(),
+        TEXTS[:12],
+        folder,
+        shard_size=4,
+    )
     content = bytearray(shards(folder)[1].read_bytes())
     position %= len(content)
     content[position] ^= 1 << bit
@@ -284,7 +364,11 @@ def test_a_shard_that_is_being_written_is_written_although_another_opens_the_fol
 
 def test_a_reading_cache_finds_all_and_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "shelf"
-    reading = VectorCache(folder, 2, reading=True)
+    reading = VectorCache(
+        folder,
+        2,
+        reading=True,
+    )
     assert (len(reading), reading.blocks, folder.exists()) == (0, [], False)
     keys = hash_keys([content_hash(text) for text in "abcde"])
     vectors = np.arange(10, dtype=np.float16).reshape(5, 2)
@@ -296,7 +380,11 @@ def test_a_reading_cache_finds_all_and_changes_nothing(tmp_path: Path) -> None:
     torn.write_bytes(torn.read_bytes()[:-1])
     (folder / ".shard-x.part").write_bytes(b"being written")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    reading = VectorCache(folder, 2, reading=True)
+    reading = VectorCache(
+        folder,
+        2,
+        reading=True,
+    )
     places = reading.find(keys)
     assert places.tolist() == [1, 2, 0, 3, -1]
     assert np.concatenate(reading.blocks)[places[:4]].tolist() == vectors[:4].tolist()
@@ -317,7 +405,11 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(vector_shards.os, "fsync", full)
+    monkeypatch.setattr(
+        vector_shards.os,
+        "fsync",
+        full,
+    )
     with pytest.raises(ResourceError):
         write_shard(
             tmp_path / "shard-000001.vec",
@@ -329,7 +421,11 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_shard_layout_round_trip(tmp_path: Path) -> None:
     hashes = np.frombuffer(bytes(range(64)), dtype="S32")
-    write_shard(tmp_path / "s.vec", hashes, np.array([[1.0, 0.5], [-2.0, 0.25]], dtype=np.float16))
+    write_shard(
+        tmp_path / "s.vec",
+        hashes,
+        np.array([[1.0, 0.5], [-2.0, 0.25]], dtype=np.float16),
+    )
     content = (tmp_path / "s.vec").read_bytes()
     assert content[16:80] == bytes(range(64))
     assert content[80:88] == bytes.fromhex(
@@ -395,4 +491,8 @@ def test_kill_loses_at_most_one_shard(tmp_path: Path) -> None:
     )[:]
     assert cache.take_damaged() == 0
     assert sum(len(call) for call in encoder.calls) == 50 - 4 * kept
-    np.testing.assert_allclose(made, CountingEncoder().encode_chunks(TEXTS), atol=1e-3)
+    np.testing.assert_allclose(
+        made,
+        CountingEncoder().encode_chunks(TEXTS),
+        atol=1e-3,
+    )

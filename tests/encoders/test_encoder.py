@@ -20,7 +20,12 @@ from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
 
 Edit = Callable[..., None]
-CPU32 = Hardware("cpu", "float32", 1, ())
+CPU32 = Hardware(
+    "cpu",
+    "float32",
+    1,
+    (),
+)
 CPU16, CPU32 = (Hardware("cpu", dtype, 1, ()) for dtype in ("bfloat16", "float32"))
 TEXTS = [
     "the contract party",
@@ -51,14 +56,26 @@ def test_equals_sentence_transformers(tiny_model: Path) -> None:
     made = encoder(tiny_model).encode_chunks(TEXTS)
     assert made.dtype == np.float32
     assert made.shape == (7, 32)
-    np.testing.assert_allclose(made, oracle(tiny_model), atol=2e-6)
-    np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(
+        made,
+        oracle(tiny_model),
+        atol=2e-6,
+    )
+    np.testing.assert_allclose(
+        np.linalg.norm(made, axis=1),
+        1.0,
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize(
     "mode", ["cls_token", "max_tokens", "lasttoken", "weightedmean_tokens", "mean_sqrt_len_tokens"]
 )
-def test_other_poolings(model_copy: Path, edit_json: Edit, mode: str) -> None:
+def test_other_poolings(
+    model_copy: Path,
+    edit_json: Edit,
+    mode: str,
+) -> None:
     edit_json(
         model_copy / "1_Pooling" / "config.json",
         pooling_mode_mean_tokens=False,
@@ -123,7 +140,11 @@ def test_dense_module_stays_float32(model_copy: Path) -> None:
     np.testing.assert_allclose(
         encoder(model_copy).encode_chunks(TEXTS), oracle(model_copy), atol=2e-6
     )
-    loaded = load_sentence_transformer(resolve_model(str(model_copy)), "cpu", torch.bfloat16)
+    loaded = load_sentence_transformer(
+        resolve_model(str(model_copy)),
+        "cpu",
+        torch.bfloat16,
+    )
     assert next(loaded[0].parameters()).dtype == torch.bfloat16
     assert next(loaded[2].parameters()).dtype == torch.float32
     half = encoder(model_copy, hardware=CPU16).encode_chunks(TEXTS)
@@ -131,15 +152,27 @@ def test_dense_module_stays_float32(model_copy: Path) -> None:
 
 
 @pytest.mark.parametrize("include", [True, False])
-def test_prompts_by_side(model_copy: Path, edit_json: Edit, include: bool) -> None:
+def test_prompts_by_side(
+    model_copy: Path,
+    edit_json: Edit,
+    include: bool,
+) -> None:
     prompts = {"query": "what about the law: ", "document": "news report: "}
     edit_json(model_copy / "config_sentence_transformers.json", prompts=prompts)
     edit_json(model_copy / "1_Pooling" / "config.json", include_prompt=include)
     loaded = encoder(model_copy)
     queries = loaded.encode_queries(TEXTS)
     chunks = loaded.encode_chunks(TEXTS)
-    np.testing.assert_allclose(queries, oracle(model_copy, prompt=prompts["query"]), atol=2e-6)
-    np.testing.assert_allclose(chunks, oracle(model_copy, prompt=prompts["document"]), atol=2e-6)
+    np.testing.assert_allclose(
+        queries,
+        oracle(model_copy, prompt=prompts["query"]),
+        atol=2e-6,
+    )
+    np.testing.assert_allclose(
+        chunks,
+        oracle(model_copy, prompt=prompts["document"]),
+        atol=2e-6,
+    )
     assert np.abs(queries - chunks).max() > 0.01
 
 
@@ -158,9 +191,21 @@ def test_texts_are_cut_at_max_tokens(tiny_model: Path) -> None:
 
 def test_order_does_not_matter(tiny_model: Path) -> None:
     loaded = encoder(tiny_model)
-    order = [4, 0, 6, 3, 2, 5, 1]
+    order = [
+        4,
+        0,
+        6,
+        3,
+        2,
+        5,
+        1,
+    ]
     shuffled = loaded.encode_chunks([TEXTS[i] for i in order])
-    np.testing.assert_allclose(shuffled, loaded.encode_chunks(TEXTS)[order], atol=2e-6)
+    np.testing.assert_allclose(
+        shuffled,
+        loaded.encode_chunks(TEXTS)[order],
+        atol=2e-6,
+    )
 
 
 def test_nothing_to_encode(tiny_model: Path) -> None:
@@ -220,7 +265,11 @@ def test_out_of_memory_halves_the_batch(tiny_model: Path, monkeypatch: pytest.Mo
         return forward(rows, prompt_length)
 
     monkeypatch.setattr(loaded, "forward", cramped)
-    np.testing.assert_allclose(loaded.encode_chunks(texts), whole, atol=2e-6)
+    np.testing.assert_allclose(
+        loaded.encode_chunks(texts),
+        whole,
+        atol=2e-6,
+    )
     assert sizes[:4] == [41, 20, 10, 5]
     assert "41 texts" in loaded.notices[0]
     sizes.clear()
@@ -296,7 +345,11 @@ def test_chat_models_are_refused(model_copy: Path) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5, -0.25])
-def test_adapter_is_merged_by_formula(tiny_model: Path, adapter: Path, scale: float) -> None:
+def test_adapter_is_merged_by_formula(
+    tiny_model: Path,
+    adapter: Path,
+    scale: float,
+) -> None:
     from safetensors.torch import load_file
 
     tensors = load_file(adapter / "adapter_model.safetensors")
@@ -308,25 +361,45 @@ def test_adapter_is_merged_by_formula(tiny_model: Path, adapter: Path, scale: fl
         for layer in layers:
             a, b = (tensors[f"base_model.model.{layer}.lora_{part}.weight"] for part in "AB")
             weights[f"{layer}.weight"] += scale * (8 / 4) * (b @ a)
-    expected = plain.encode(ENCODABLE, normalize_embeddings=True, show_progress_bar=False)
+    expected = plain.encode(
+        ENCODABLE,
+        normalize_embeddings=True,
+        show_progress_bar=False,
+    )
     made = encoder(tiny_model, adapter=adapter, adapter_scale=scale).encode_chunks(TEXTS)
-    np.testing.assert_allclose(made, expected, atol=5e-6)
+    np.testing.assert_allclose(
+        made,
+        expected,
+        atol=5e-6,
+    )
     assert np.abs(made - oracle(tiny_model)).max() > 0.01
 
 
 def test_adapter_scaled_by_zero_is_the_base(tiny_model: Path, adapter: Path) -> None:
-    zero = encoder(tiny_model, adapter=adapter, adapter_scale=0.0)
+    zero = encoder(
+        tiny_model,
+        adapter=adapter,
+        adapter_scale=0.0,
+    )
     base = encoder(tiny_model)
     assert zero.fingerprint == base.fingerprint
     np.testing.assert_array_equal(zero.encode_chunks(TEXTS), base.encode_chunks(TEXTS))
 
 
 def test_adapter_is_cast_after_merging(tiny_model: Path, adapter: Path) -> None:
-    half = encoder(tiny_model, adapter=adapter, hardware=CPU16)
+    half = encoder(
+        tiny_model,
+        adapter=adapter,
+        hardware=CPU16,
+    )
     assert {parameter.dtype for parameter in half.text_model.modules[0].parameters()} == {
         torch.bfloat16
     }
-    exact = encoder(tiny_model, adapter=adapter, hardware=CPU32)
+    exact = encoder(
+        tiny_model,
+        adapter=adapter,
+        hardware=CPU32,
+    )
     assert np.sum(half.encode_chunks(TEXTS) * exact.encode_chunks(TEXTS), axis=1).min() > 0.99
 
 
@@ -343,18 +416,30 @@ def test_an_adapter_is_merged_before_the_model_goes_to_a_gpu(
         return load_sentence_transformer(model, *where)  # type: ignore[arg-type]
 
     monkeypatch.setattr("engine.encoders.transformer.load_sentence_transformer", loaded)
-    monkeypatch.setattr(TransformerEncoder, "forward", lambda *_: np.zeros((1, 32), np.float32))
+    monkeypatch.setattr(
+        TransformerEncoder,
+        "forward",
+        lambda *_: np.zeros((1, 32), np.float32),
+    )
     monkeypatch.setattr(
         torch.cuda, "is_available", lambda: True
     )  # peft would read the adapter into it
-    found = encoder(tiny_model, adapter=adapter, hardware=Hardware("meta", "bfloat16", 1, ()))
+    found = encoder(
+        tiny_model,
+        adapter=adapter,
+        hardware=Hardware("meta", "bfloat16", 1, ()),
+    )
     assert places == [("cpu", torch.float32)]
     assert {(p.device.type, p.dtype) for p in found.text_model.modules[0].parameters()} == {
         ("meta", torch.bfloat16)
     }
 
 
-def test_fingerprint_parts(tiny_model: Path, adapter: Path, tmp_path: Path) -> None:
+def test_fingerprint_parts(
+    tiny_model: Path,
+    adapter: Path,
+    tmp_path: Path,
+) -> None:
     model = resolve_model(str(tiny_model))
     copy = Path(shutil.copytree(adapter, tmp_path / "again"))
     config = json.loads((copy / "adapter_config.json").read_text())

@@ -98,10 +98,19 @@ def encoder(url: str, **chosen: Any) -> Encoder:
 def test_texts_go_in_batches_with_their_prompts_and_come_back_in_order_at_unit_length(
     server: Server,
 ) -> None:
-    made = encoder(server.url, endpoint_model="m", endpoint_batch=3, document_prompt="passage: ")
+    made = encoder(
+        server.url,
+        endpoint_model="m",
+        endpoint_batch=3,
+        document_prompt="passage: ",
+    )
     done: list[int] = []
     found = made.encode_chunks(TEXTS, done.append)
-    np.testing.assert_allclose(found, unit(["passage: " + text for text in TEXTS]), atol=1e-6)
+    np.testing.assert_allclose(
+        found,
+        unit(["passage: " + text for text in TEXTS]),
+        atol=1e-6,
+    )
     assert found.dtype == np.float32
     assert [len(batch) for batch in server.texts] == [3, 3, 1]
     assert {request["model"] for request in server.requests} == {"m"}
@@ -114,13 +123,21 @@ def test_a_query_is_sent_once_also_by_another_process(server: Server, tmp_path: 
     project = ProjectFolder.create(tmp_path / "kept", {})
 
     def made(max_files: int = 1000) -> Encoder:
-        return add_query_cache(project, encoder(server.url, query_prompt="query: "), max_files)
+        return add_query_cache(
+            project,
+            encoder(server.url, query_prompt="query: "),
+            max_files,
+        )
 
     first = made()
     assert first.dimension == WIDTH
     server.requests.clear()
     found = first.encode_queries(["a", "b", "a"])
-    np.testing.assert_allclose(found, unit(["query: a", "query: b", "query: a"]), atol=1e-3)
+    np.testing.assert_allclose(
+        found,
+        unit(["query: a", "query: b", "query: a"]),
+        atol=1e-3,
+    )
     assert sorted(server.texts[0]) == ["query: a", "query: b"]
     server.requests.clear()
     np.testing.assert_allclose(
@@ -148,9 +165,21 @@ def test_the_width_is_asked_for_where_nothing_was_encoded_yet(server: Server) ->
 
 def test_requests_lost_on_the_way_are_sent_again(server: Server) -> None:
     with spoiling(server.url, [DROP, ERROR, CUT, DELAY, HALF_OPEN]) as proxy:
-        made = encoder(proxy.url, endpoint_batch=7, endpoint_seconds=2)
-        np.testing.assert_allclose(made.encode_chunks(TEXTS), unit(TEXTS), atol=1e-6)
-        np.testing.assert_allclose(made.encode_queries(["q"]), unit(["q"]), atol=1e-6)
+        made = encoder(
+            proxy.url,
+            endpoint_batch=7,
+            endpoint_seconds=2,
+        )
+        np.testing.assert_allclose(
+            made.encode_chunks(TEXTS),
+            unit(TEXTS),
+            atol=1e-6,
+        )
+        np.testing.assert_allclose(
+            made.encode_queries(["q"]),
+            unit(["q"]),
+            atol=1e-6,
+        )
     assert proxy.met == [DROP, ERROR, CUT, DELAY, HALF_OPEN, "pass"]
 
 
@@ -168,7 +197,11 @@ def test_llama_cpps_own_server_gives_the_vectors_of_its_model_whatever_is_lost(
         found = encoder(proxy.url, endpoint_batch=3).encode_chunks(TEXTS)
         assert not proxy.faults
     own = encoder_source(EncoderSettings(model=str(model), device="cpu")).load(256)
-    np.testing.assert_allclose(found, own.encode_chunks(TEXTS), atol=2e-3)
+    np.testing.assert_allclose(
+        found,
+        own.encode_chunks(TEXTS),
+        atol=2e-3,
+    )
 
 
 def test_a_server_that_never_answers_is_given_up_after_so_many_tries(server: Server) -> None:
@@ -193,7 +226,11 @@ def test_what_came_before_a_failure_is_kept(server: Server, tmp_path: Path) -> N
     with fails(ModelError, "endpoint-refused"):
         encode_cached(made, hashes, TEXTS, cache)
     found = encode_cached(made, hashes, TEXTS, cache)[:]
-    np.testing.assert_allclose(found, unit(TEXTS), atol=1e-3)
+    np.testing.assert_allclose(
+        found,
+        unit(TEXTS),
+        atol=1e-3,
+    )
     sent = [
         text
         for number in (1, 3, 4, 5)
@@ -254,7 +291,11 @@ def test_a_model_known_by_name_gets_its_prompts(
         (Raw(302, headers={"Location": "http://127.0.0.1:1/v1/embeddings"}), "endpoint-refused"),
     ],
 )
-def test_answers_that_cannot_be_used(server: Server, body: Raw, code: str) -> None:
+def test_answers_that_cannot_be_used(
+    server: Server,
+    body: Raw,
+    code: str,
+) -> None:
     made = encoder(server.url)
     server.script = lambda number, _: body if number else answer([[1.0] * 4])
     made.encode_queries(["q"])
@@ -350,7 +391,13 @@ def test_a_project_is_searched_and_evaluated_but_neither_trained_nor_exported(
         ).returncode
         == 2
     )
-    engine_here("export", path, str(project.path.parent / "vectors"), "--only", "vectors")
+    engine_here(
+        "export",
+        path,
+        str(project.path.parent / "vectors"),
+        "--only",
+        "vectors",
+    )
     server.requests.clear()
     engine_here("embed", path, "--force")
     assert not any("passage: " in text for batch in server.texts for text in batch), (
@@ -363,7 +410,13 @@ def test_another_model_under_the_same_name_is_noticed(
     server: Server, project: ProjectFolder
 ) -> None:
     path = str(project.path)
-    search = ("search", path, "alarm", "--mode", "semantic")
+    search = (
+        "search",
+        path,
+        "alarm",
+        "--mode",
+        "semantic",
+    )
     engine_here("run", path, "--only", "ingest,index,embed")
     server.requests.clear()
     engine_here("embed", path, "--force")
@@ -380,8 +433,18 @@ def test_another_model_under_the_same_name_is_noticed(
     )
     engine_here("embed", path, "--force")
     _, rows, texts = indexed(project)
-    np.testing.assert_allclose(rows, unit([f"other passage: {text}" for text in texts]), atol=2e-3)
-    engine_here("search", path, "roof", "--mode", "semantic")
+    np.testing.assert_allclose(
+        rows,
+        unit([f"other passage: {text}" for text in texts]),
+        atol=2e-3,
+    )
+    engine_here(
+        "search",
+        path,
+        "roof",
+        "--mode",
+        "semantic",
+    )
 
 
 def indexed(project: ProjectFolder) -> tuple[AdapterInfo | None, np.ndarray, list[str]]:
@@ -410,15 +473,28 @@ def test_a_small_model_trains_with_a_failing_server_and_nothing_is_lost(
             "ranking.k": 20,
         }
     )
-    engine_here("run", str(project.path), "--only", "ingest,index,generate,rank")
+    engine_here(
+        "run",
+        str(project.path),
+        "--only",
+        "ingest,index,generate,rank",
+    )
     unbroken = ProjectFolder(Path(shutil.copytree(project.path, tmp_path / "unbroken")))
-    engine_here("run", str(unbroken.path), "--all")
+    engine_here(
+        "run",
+        str(unbroken.path),
+        "--all",
+    )
     whole = sum(map(len, server.texts))
     server.requests.clear()
     with spoiling(server.url, [CUT, DELAY, ERROR, "pass", *[DROP] * 5]) as proxy:
         project.change_settings({"encoder.endpoint": proxy.url})
         assert error_of("run", str(project.path), "--all")[1]["code"] == "endpoint-no-answer"
-        engine_here("run", str(project.path), "--all")
+        engine_here(
+            "run",
+            str(project.path),
+            "--all",
+        )
         assert known_servers(project.path) == [proxy.url]
         found = json.loads(
             engine_here("search", str(project.path), "a ladle that tipped over", "--json").stdout

@@ -38,7 +38,12 @@ NEAR = 2e-3
 
 def build(path: Path, pooling: int | None = 1) -> Path:
     pooled: dict[str, Any] = {} if pooling is None else {"llama__pooling_type": pooling}
-    return build_tiny_gguf(path, template=None, context=512, **pooled)
+    return build_tiny_gguf(
+        path,
+        template=None,
+        context=512,
+        **pooled,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,11 @@ def encoder(model: Path, **chosen: Any) -> Encoder:
     return encoder_source(EncoderSettings(model=str(model), device="cpu", **chosen)).load(tokens)
 
 
-def by_library(model: Path, texts: list[str], pooling: int) -> np.ndarray:
+def by_library(
+    model: Path,
+    texts: list[str],
+    pooling: int,
+) -> np.ndarray:
     """As llama_cpp's own class computes it, marks in the text read as characters."""
     import llama_cpp
 
@@ -60,7 +69,11 @@ def by_library(model: Path, texts: list[str], pooling: int) -> np.ndarray:
     )
     rows = []
     for text in texts:
-        tokens = made.tokenize(text.encode(), add_bos=True, special=False)
+        tokens = made.tokenize(
+            text.encode(),
+            add_bos=True,
+            special=False,
+        )
         data = (llama_cpp.llama_token * len(tokens))(*tokens)
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(made.ctx), True)
         assert (
@@ -85,7 +98,11 @@ def test_vectors_are_those_of_llama_cpp_whatever_is_pooled(
 
 
 def test_queries_and_chunks_have_prompts_of_their_own(model: Path) -> None:
-    made = encoder(model, query_prompt="q: ", document_prompt="d: ")
+    made = encoder(
+        model,
+        query_prompt="q: ",
+        document_prompt="d: ",
+    )
     plain = encoder(model)
     np.testing.assert_allclose(
         made.encode_queries(TEXTS), plain.encode_chunks(["q: " + text for text in TEXTS]), atol=1e-6
@@ -99,7 +116,11 @@ def test_queries_and_chunks_have_prompts_of_their_own(model: Path) -> None:
 def test_a_long_text_is_cut_where_the_settings_say(model: Path) -> None:
     long = "x" * 1000
     cut = encoder(model, tokens=16).encode_chunks([long, "x" * 15])
-    np.testing.assert_allclose(cut[0], cut[1], atol=1e-6)
+    np.testing.assert_allclose(
+        cut[0],
+        cut[1],
+        atol=1e-6,
+    )
     sources = [
         encoder_source(EncoderSettings(model=str(model))).vectors_fingerprint(tokens)
         for tokens in (16, 17, 512, 9999)
@@ -168,7 +189,11 @@ def test_a_model_that_names_no_pooling_wants_one_to_be_chosen(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("data", [b"", b"not a model", None])
-def test_files_that_are_no_models(model: Path, tmp_path: Path, data: bytes | None) -> None:
+def test_files_that_are_no_models(
+    model: Path,
+    tmp_path: Path,
+    data: bytes | None,
+) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(model.read_bytes()[:2000] if data is None else data)
     with pytest.raises(ModelError) as error:
@@ -189,7 +214,11 @@ def test_a_context_that_llama_cpp_refuses_names_the_setting_that_shortens_it(
         raise ValueError("Failed to create llama_context")
 
     with monkeypatch.context() as patched:
-        patched.setattr(llama_cpp.Llama, "__init__", refuse)
+        patched.setattr(
+            llama_cpp.Llama,
+            "__init__",
+            refuse,
+        )
         with fails(ModelError, "context-too-large") as caught:
             EmbeddingModel(model_path=str(model), n_ctx=512)
     assert "encoder.max_tokens" in caught.value.to_do
@@ -254,7 +283,12 @@ def test_a_project_is_searched_with_one(model: Path, tmp_path: Path) -> None:
         "encoder": {"model": str(model), "device": "cpu", "max_tokens": 512},
     }
     project = ProjectFolder.create(tmp_path / "project", settings)
-    engine_here("run", str(project.path), "--only", "ingest,index,embed")
+    engine_here(
+        "run",
+        str(project.path),
+        "--only",
+        "ingest,index,embed",
+    )
     store = project.store()
     wanted = store.chunks()[3]
     store.close()

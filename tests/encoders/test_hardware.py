@@ -10,10 +10,29 @@ from engine.encoders import hardware
 from engine.encoders.hardware import Machine, bf16_flag, choose_hardware, decide
 
 PLAIN = Machine(4, "cores")
-FAST_CPU = Machine(4, "cores", cpu_bf16="AMX-BF16")
-AMD_CPU = Machine(4, "cores", cpu_bf16="AMD's AVX512-BF16")
-AMPERE = Machine(4, "cores", cuda="A100", cuda_bf16=True, cuda_count=2)
-TURING = Machine(4, "cores", cuda="T4", cuda_count=1)
+FAST_CPU = Machine(
+    4,
+    "cores",
+    cpu_bf16="AMX-BF16",
+)
+AMD_CPU = Machine(
+    4,
+    "cores",
+    cpu_bf16="AMD's AVX512-BF16",
+)
+AMPERE = Machine(
+    4,
+    "cores",
+    cuda="A100",
+    cuda_bf16=True,
+    cuda_count=2,
+)
+TURING = Machine(
+    4,
+    "cores",
+    cuda="T4",
+    cuda_count=1,
+)
 
 HYPERTHREADED = "\n\n".join(
     f"processor\t: {cpu}\nphysical id\t: 0\ncore id\t\t: {cpu % 2}\nflags\t\t: fpu sse2 avx512_bf16"
@@ -41,7 +60,12 @@ HYPERTHREADED = "\n\n".join(
 def test_automatic_choice(
     machine: Machine, purpose: hardware.Purpose, device: str, dtype: str
 ) -> None:
-    chosen = decide(machine, "auto", "auto", purpose)
+    chosen = decide(
+        machine,
+        "auto",
+        "auto",
+        purpose,
+    )
     assert (chosen.device, chosen.dtype, chosen.threads) == (device, dtype, 4)
     assert [choice.setting for choice in chosen.choices] == ["device", "dtype", "threads"]
     assert all(choice.reason for choice in chosen.choices)
@@ -60,7 +84,12 @@ def test_automatic_choice(
 def test_wishes_are_respected(
     machine: Machine, device: str, dtype: str, expected: tuple[str, str]
 ) -> None:
-    chosen = decide(machine, device, dtype, "encode")
+    chosen = decide(
+        machine,
+        device,
+        dtype,
+        "encode",
+    )
     assert (chosen.device, chosen.dtype) == expected
 
 
@@ -120,7 +149,12 @@ def test_quota(quota: float, cores: int) -> None:
 
 
 def test_omp_num_threads_lowers_but_never_raises() -> None:
-    cores, reason = usable_cores(HYPERTHREADED, frozenset(range(4)), None, "1")
+    cores, reason = usable_cores(
+        HYPERTHREADED,
+        frozenset(range(4)),
+        None,
+        "1",
+    )
     assert cores == 1
     assert "OMP_NUM_THREADS" in reason
     assert usable_cores(HYPERTHREADED, frozenset(range(4)), None, "9")[0] == 2

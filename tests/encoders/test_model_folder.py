@@ -46,7 +46,11 @@ def test_bundled_model() -> None:
 def test_bundled_model_with_other_weights_is_refused(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_folder, "bundled_folder", lambda: tiny_model)
+    monkeypatch.setattr(
+        model_folder,
+        "bundled_folder",
+        lambda: tiny_model,
+    )
     error = refusal("all-MiniLM-L6-v2")
     assert error.code == "bundled-model-changed"
     assert "sha256" in error.why
@@ -243,7 +247,11 @@ def stored(header: object, data: bytes) -> bytes:
         ),  # overlap
     ],
 )
-def test_bad_headers(tmp_path: Path, header: object, data: bytes) -> None:
+def test_bad_headers(
+    tmp_path: Path,
+    header: object,
+    data: bytes,
+) -> None:
     (tmp_path / "x.safetensors").write_bytes(stored(header, data))
     with pytest.raises(ModelError):
         tensor_names(tmp_path / "x.safetensors")
@@ -312,7 +320,11 @@ def test_max_tokens_is_the_least_limit(model_copy: Path, edit_json: Edit) -> Non
     assert resolve_model(str(model_copy)).max_tokens == 64
     edit_json(model_copy / "sentence_bert_config.json", max_seq_length=None)
     edit_json(model_copy / "tokenizer_config.json", model_max_length=10**30)
-    edit_json(model_copy / "config.json", model_type="roberta", max_position_embeddings=130)
+    edit_json(
+        model_copy / "config.json",
+        model_type="roberta",
+        max_position_embeddings=130,
+    )
     assert resolve_model(str(model_copy)).max_tokens == 128
 
 

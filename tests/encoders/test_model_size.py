@@ -49,7 +49,12 @@ def test_shapes_of_a_weights_file() -> None:
     assert tensor_names(file) == shapes.keys()
 
 
-def add_device(folder: Path, name: str, vendor: str, kind: str) -> None:
+def add_device(
+    folder: Path,
+    name: str,
+    vendor: str,
+    kind: str,
+) -> None:
     (folder / name).mkdir()
     (folder / name / "vendor").write_text(vendor + "\n")
     (folder / name / "class").write_text(kind + "\n")

@@ -22,14 +22,23 @@ from engine.encoders.pooling import with_pooling
 from engine.encoders.saving import save_encoder
 from engine.encoders.transformer import TransformerEncoder
 
-CPU32 = Hardware("cpu", "float32", 1, ())
+CPU32 = Hardware(
+    "cpu",
+    "float32",
+    1,
+    (),
+)
 TEXTS = [
     "the contract party",
     "heat",
     "what is the pressure of the boundary layer at the wing " * 9,
     "news of the court " * 3,
 ]
-MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
+MODES = {
+    "mean": "mean",
+    "cls": "cls",
+    "last": "lasttoken",
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +66,11 @@ def by_sentence_transformers(folder: Path, mode: str) -> np.ndarray:
     transformer = SentenceTransformer(str(folder), device="cpu")[0]
     model = SentenceTransformer(modules=[transformer, Pooling(32, mode), Normalize()], device="cpu")
     model.max_seq_length = 100
-    found: np.ndarray = model.encode(TEXTS, batch_size=len(TEXTS), show_progress_bar=False)
+    found: np.ndarray = model.encode(
+        TEXTS,
+        batch_size=len(TEXTS),
+        show_progress_bar=False,
+    )
     return found
 
 
@@ -67,7 +80,11 @@ def test_vectors_are_those_of_sentence_transformers(
     folders: dict[str, Path], name: str, setting: str
 ) -> None:
     expected = by_sentence_transformers(folders[name], MODES[setting])
-    np.testing.assert_allclose(vectors(pooled(folders[name], setting)), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        vectors(pooled(folders[name], setting)),
+        expected,
+        atol=1e-5,
+    )
 
 
 def test_pooled_vectors_have_the_lengths_of_before_unit_norm(folders: dict[str, Path]) -> None:
@@ -85,7 +102,11 @@ def test_pooled_vectors_have_the_lengths_of_before_unit_norm(folders: dict[str, 
         found, model.encode(TEXTS, batch_size=len(TEXTS), show_progress_bar=False), atol=1e-4
     )
     assert found.norm(dim=1).min() > 2
-    np.testing.assert_allclose(unit, found / found.norm(dim=1, keepdim=True), atol=1e-6)
+    np.testing.assert_allclose(
+        unit,
+        found / found.norm(dim=1, keepdim=True),
+        atol=1e-6,
+    )
 
 
 def test_the_three_ways_differ_and_so_do_their_fingerprints(folders: dict[str, Path]) -> None:
@@ -112,7 +133,11 @@ def test_joined_vectors_become_one(tmp_path: Path) -> None:
     assert resolve_model(str(folder)).dimension == 64
     model = pooled(folder, "cls")
     assert model.dimension == 32
-    np.testing.assert_allclose(vectors(model), by_sentence_transformers(folder, "cls"), atol=1e-5)
+    np.testing.assert_allclose(
+        vectors(model),
+        by_sentence_transformers(folder, "cls"),
+        atol=1e-5,
+    )
 
 
 def test_modules_that_fit_the_models_own_pooling_alone_are_refused(tmp_path: Path) -> None:
@@ -121,7 +146,12 @@ def test_modules_that_fit_the_models_own_pooling_alone_are_refused(tmp_path: Pat
     write_json(folder / "modules.json", [modules[0], modules[2]])
     with pytest.raises(ModelError) as missing:
         pooled(folder, "cls")
-    dense = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    dense = {
+        "idx": 2,
+        "name": "2",
+        "path": "2_Dense",
+        "type": "sentence_transformers.models.Dense",
+    }
     write_json(folder / "modules.json", [*modules[:2], dense])
     write_json(
         folder / "1_Pooling" / "config.json",
@@ -134,8 +164,18 @@ def test_modules_that_fit_the_models_own_pooling_alone_are_refused(tmp_path: Pat
 
 def test_an_export_has_the_pooling_in_itself(folders: dict[str, Path], tmp_path: Path) -> None:
     model = pooled(folders["bert"], "cls")
-    save_encoder(model, tmp_path / "saved", adapter=None, scale=0.0, max_tokens=100)
+    save_encoder(
+        model,
+        tmp_path / "saved",
+        adapter=None,
+        scale=0.0,
+        max_tokens=100,
+    )
     alone = SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(
         TEXTS, show_progress_bar=False
     )
-    np.testing.assert_allclose(alone, vectors(model), atol=1e-5)
+    np.testing.assert_allclose(
+        alone,
+        vectors(model),
+        atol=1e-5,
+    )

@@ -79,7 +79,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def project(server: Server, tiny_model: Path, tmp_path: Path) -> ProjectFolder:
+def project(
+    server: Server,
+    tiny_model: Path,
+    tmp_path: Path,
+) -> ProjectFolder:
     encoder = {
         "endpoint": server.url,
         "endpoint_batch": 2,
@@ -93,14 +97,22 @@ def project(server: Server, tiny_model: Path, tmp_path: Path) -> ProjectFolder:
 @pytest.fixture
 def adapter(tiny_model: Path, tmp_path: Path) -> Path:
     """An adapter of the small model."""
-    save_adapter(tiny_model, tmp_path / "adapter", seed=0)
+    save_adapter(
+        tiny_model,
+        tmp_path / "adapter",
+        seed=0,
+    )
     return tmp_path / "adapter"
 
 
 @pytest.fixture
 def small(tiny_model: Path, adapter: Path) -> Encoder:
     """The small model with its adapter."""
-    source = FolderSource.of(resolve_model(str(tiny_model)), "cpu", "float32")
+    source = FolderSource.of(
+        resolve_model(str(tiny_model)),
+        "cpu",
+        "float32",
+    )
     return source.load(256, adapter)
 
 
@@ -126,9 +138,17 @@ def test_embedding_by_force_asks_the_other_model_for_every_vector(
         server.model = model
         encoder = load_encoder(replace(context, forced=model == "other"), adapter)
         found = encode_cached(encoder, HASHES, TEXTS, open_cache(context))[:]
-        np.testing.assert_allclose(found, server.joined(TEXTS, small), atol=2e-3)
+        np.testing.assert_allclose(
+            found,
+            server.joined(TEXTS, small),
+            atol=2e-3,
+        )
         query = searching(project, adapter).encode_queries(["alarm"])
-        np.testing.assert_allclose(query, server.joined(["alarm"], small), atol=2e-3)
+        np.testing.assert_allclose(
+            query,
+            server.joined(["alarm"], small),
+            atol=2e-3,
+        )
         del encoder  # Windows removes no file that is mapped
 
 
@@ -147,7 +167,11 @@ def test_vectors_of_another_model_that_a_search_has_open_end_the_run(
         del search
         load_encoder(replace(context, forced=True))
     query = searching(project, None).encode_queries(["alarm"])
-    np.testing.assert_allclose(query, server.vectors(["alarm"]), atol=2e-3)
+    np.testing.assert_allclose(
+        query,
+        server.vectors(["alarm"]),
+        atol=2e-3,
+    )
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -163,7 +187,11 @@ def test_another_model_is_noticed_by_everyone_who_searches(
     chosen = adapter if beside else None
     searching(project, chosen).encode_queries(["alarm"])
     server.model = "other"
-    monkeypatch.setattr(for_project, "is_writable", lambda _folder: writes)
+    monkeypatch.setattr(
+        for_project,
+        "is_writable",
+        lambda _folder: writes,
+    )
     with fails(ModelError, "endpoint-model-changed"):
         searching(project, chosen).encode_queries(["roof"])
 
@@ -171,7 +199,11 @@ def test_another_model_is_noticed_by_everyone_who_searches(
 def test_who_may_only_read_searches_before_a_run_has_kept_anything(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(for_project, "is_writable", lambda _folder: False)
+    monkeypatch.setattr(
+        for_project,
+        "is_writable",
+        lambda _folder: False,
+    )
     assert searching(project, None).encode_queries(["roof"]).shape == (1, WIDTH)
     assert not [path for path in (project.path / "cache").rglob("*") if path.is_file()]
 
@@ -189,7 +221,12 @@ def test_a_server_that_dies_leaves_no_vectors_among_the_joined(
         folder = tmp_path / name
         server.left = 4
         with fails(StageError, "endpoint-no-answer"):
-            encode_cached(encoder, HASHES, TEXTS, EmbeddingCache(folder))
+            encode_cached(
+                encoder,
+                HASHES,
+                TEXTS,
+                EmbeddingCache(folder),
+            )
         server.left = float("inf")
         again = EmbeddingCache(folder)
         np.testing.assert_allclose(

@@ -45,9 +45,21 @@ def test_it_is_the_catalogues_for_documents_in_a_language_that_it_knows(
     by_folder: bool,
 ) -> None:
     entry = CatalogueModel.model_validate({**MODEL, "share": share})
-    monkeypatch.setattr(shares, "find_entry_of", lambda _: entry if by_folder else None)
-    monkeypatch.setattr(shares, "find_model", lambda _: None if by_folder else entry)
-    monkeypatch.setattr(shares, "knows", lambda _source, code: code in ("en", "none"))
+    monkeypatch.setattr(
+        shares,
+        "find_entry_of",
+        lambda _: entry if by_folder else None,
+    )
+    monkeypatch.setattr(
+        shares,
+        "find_model",
+        lambda _: None if by_folder else entry,
+    )
+    monkeypatch.setattr(
+        shares,
+        "knows",
+        lambda _source, code: code in ("en", "none"),
+    )
     source: Any = SimpleNamespace(folder=SimpleNamespace(path=tmp_path), name="a-model")
     assert usual_share(source, language) == usual
 

@@ -29,7 +29,11 @@ from engine.queries.rejection import Reason
 from engine.search.searcher import Searcher
 
 
-def set_key(project: Path, key: str, value: object) -> None:
+def set_key(
+    project: Path,
+    key: str,
+    value: object,
+) -> None:
     """Change a value in project.toml."""
     ProjectFolder(project).change_settings({key: value})
 
@@ -46,11 +50,19 @@ def test_queries_made_again_within_the_threshold_are_never_joined_to_former_rank
     project: Path,
 ) -> None:
     set_key(project, "corpus.retrain_threshold", 0.9)
-    copy_documents(project / "documents", ("minutes",), 2)
+    copy_documents(
+        project / "documents",
+        ("minutes",),
+        2,
+    )
     engine_here("ingest", str(project))
     engine_here("index", str(project))
     assert states(project)["generate"] == "done", "a small change keeps the queries"
-    engine_here("generate", str(project), "--force")
+    engine_here(
+        "generate",
+        str(project),
+        "--force",
+    )
     after = states(project)
     assert after["generate"] == "done", "what was made just now is up to date"
     assert after["rank"] == "stale"
@@ -65,7 +77,11 @@ def test_queries_made_again_within_the_threshold_are_never_joined_to_former_rank
 
 def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_threshold(project: Path) -> None:
     set_key(project, "corpus.retrain_threshold", 0.9)
-    copy_documents(project / "documents", ("minutes",), 1)
+    copy_documents(
+        project / "documents",
+        ("minutes",),
+        1,
+    )
     engine_here("ingest", str(project))
     engine_here("index", str(project))
     set_key(project, "queries.max_queries", 200)
@@ -82,10 +98,18 @@ def test_judged_questions_are_not_trained_on(project: Path, tmp_path: Path) -> N
     rows = [{"query": query.text.upper(), "evidence": [query.evidence]} for query in trained]
     file = tmp_path / "judged.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    engine_here("import-judgments", str(project), str(file))
+    engine_here(
+        "import-judgments",
+        str(project),
+        str(file),
+    )
     engine_here("evaluate", str(project))
     table = figures(project)["tables"]["judged"]
-    engine_here("generate", str(project), "--force")
+    engine_here(
+        "generate",
+        str(project),
+        "--force",
+    )
     store = Project.open(project).folder.store()
     remaining = {query.text for query in store.queries()}
     generated = store.artifact(QueriesInfo)
@@ -117,12 +141,20 @@ def test_an_adapter_of_another_model_is_not_used(project: Path, tmp_path: Path) 
     adapter = store.artifact(AdapterInfo)
     assert evaluation
     assert adapter
-    served = InUseInfo("adapted", 1.0, adapter.folder)
+    served = InUseInfo(
+        "adapted",
+        1.0,
+        adapter.folder,
+    )
     store.put_artifact(
         replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served))
     )
     store.close()
-    set_key(project, "encoder.model", str(build_tiny_model(tmp_path / "other", seed=1)))
+    set_key(
+        project,
+        "encoder.model",
+        str(build_tiny_model(tmp_path / "other", seed=1)),
+    )
     code, error = error_of("evaluate", str(project))
     assert (code, error["code"]) == (3, "adapter-mismatch")
     run = engine_here("run", str(project))  # does not need an adaptation to search
@@ -152,7 +184,11 @@ def test_hits_of_an_adapter_that_is_not_in_use_are_there_to_be_judged(project: P
     model = resolve_model(opened.settings().encoder.model)
     hardware = choose_hardware("cpu", "float32")
     longest = opened.settings().encoder.max_tokens
-    base = TransformerEncoder.load(model, hardware=hardware, max_tokens=longest)
+    base = TransformerEncoder.load(
+        model,
+        hardware=hardware,
+        max_tokens=longest,
+    )
     adapted = TransformerEncoder.load(
         model, adapter=project / (trained.info.adapter or ""), hardware=hardware, max_tokens=longest
     )
@@ -185,7 +221,12 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     engine_here(
         "embed", str(project)
     )  # whatever is served: the chunks' vectors are the untouched encoder's from here on
-    served = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter, "queries")
+    served = InUseInfo(
+        "interpolated-0.5",
+        0.5,
+        trained.info.adapter,
+        "queries",
+    )
     store.put_artifact(
         replace(
             evaluation,
@@ -202,7 +243,11 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     model = resolve_model(opened.settings().encoder.model)
     hardware = choose_hardware("cpu", "float32")
     longest = opened.settings().encoder.max_tokens
-    base = TransformerEncoder.load(model, hardware=hardware, max_tokens=longest)
+    base = TransformerEncoder.load(
+        model,
+        hardware=hardware,
+        max_tokens=longest,
+    )
     adapted = TransformerEncoder.load(
         model,
         adapter=project / (trained.info.adapter or ""),

@@ -26,7 +26,11 @@ from engine.service import methods
 NOISE = bytes(range(256)) * 8
 
 
-def hits(project: Path, query: str = "freezer door", mode: str = "bm25") -> list[dict[str, Any]]:
+def hits(
+    project: Path,
+    query: str = "freezer door",
+    mode: str = "bm25",
+) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads(
         engine_here("search", str(project), query, "--mode", mode, "--json").stdout
     )["hits"]
@@ -58,8 +62,16 @@ def kinds(project: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[[Path], Path]) -> Path:
     path = make_project(tmp_path_factory.mktemp("indexed") / "project")
-    copy_documents(path / "documents", ("incidents", "policies"), 6)
-    engine_here("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
+    copy_documents(
+        path / "documents",
+        ("incidents", "policies"),
+        6,
+    )
+    engine_here(
+        "import-judgments",
+        str(path),
+        str(SAMPLE / "questions.jsonl"),
+    )
     engine_here("ingest", str(path))
     engine_here("index", str(path))
     return path
@@ -184,14 +196,26 @@ def test_damaged_indexes_are_noted_by_search_and_rebuilt_by_the_next_run(project
     (lexical,) = project.glob("lexical/*/*/*.term")
     (vectors,) = project.glob("vectors/*/part-000001.vec")
     overwrite(vectors, 500)
-    code, error = error_of("search", str(project), "door", "--mode", "semantic")
+    code, error = error_of(
+        "search",
+        str(project),
+        "door",
+        "--mode",
+        "semantic",
+    )
     assert (code, error["code"]) == (7, "index-damaged")
     answer = json.loads(engine_here("search", str(project), "door", "--json").stdout)
     assert answer["hits"]
     assert error["what"] in answer["notes"][0]
     assert hits(project)
     overwrite(lexical)
-    code, error = error_of("search", str(project), "door", "--mode", "bm25")
+    code, error = error_of(
+        "search",
+        str(project),
+        "door",
+        "--mode",
+        "bm25",
+    )
     assert (code, error["code"]) == (7, "index-damaged")
     ran = stages("adapt", str(project))
     assert "skipped" not in (ran["index"], ran["embed"])
@@ -216,7 +240,11 @@ def test_a_damaged_adapter_is_trained_again(project: Path) -> None:
         ("settings gone", "adapter-invalid"),
     ],
 )
-def test_every_harm_to_an_adapter_is_seen(project: Path, harm: str, code: str) -> None:
+def test_every_harm_to_an_adapter_is_seen(
+    project: Path,
+    harm: str,
+    code: str,
+) -> None:
     (weights,) = project.glob("adapters/*/adapter_model.safetensors")
     assert verdict(project) == ""
     if harm == "truncated":
@@ -241,7 +269,11 @@ def verdict(project: Path) -> str:
     folder = ProjectFolder.open(project)
     store = folder.store()
     try:
-        snapshot = ProjectSnapshot(folder, folder.settings(), store)
+        snapshot = ProjectSnapshot(
+            folder,
+            folder.settings(),
+            store,
+        )
         return verify_status(snapshot, stage_status(snapshot, "train")).code
     finally:
         store.close()
@@ -249,7 +281,11 @@ def verdict(project: Path) -> str:
 
 @pytest.mark.parametrize("harm", ["truncated", "garbage", "gone"])
 @pytest.mark.parametrize("copy", [True, False])
-def test_a_damaged_database_is_restored_or_rebuilt(small: Path, harm: str, copy: bool) -> None:
+def test_a_damaged_database_is_restored_or_rebuilt(
+    small: Path,
+    harm: str,
+    copy: bool,
+) -> None:
     expected = hits(small)
     database = small / "project.db"
     for suffix in ("-wal", "-shm"):
@@ -262,7 +298,13 @@ def test_a_damaged_database_is_restored_or_rebuilt(small: Path, harm: str, copy:
         database.write_bytes(os.urandom(50_000))
     else:
         database.unlink()
-    code, error = error_of("search", str(small), "door", "--mode", "bm25")
+    code, error = error_of(
+        "search",
+        str(small),
+        "door",
+        "--mode",
+        "bm25",
+    )
     assert (code, error["code"].startswith("database-"), error["command"]) == (7, True, "run")
     events = [
         json.loads(line) for line in engine_here("ingest", str(small), "--json").stdout.splitlines()
@@ -341,11 +383,20 @@ def test_a_full_disk_is_an_error_and_forgotten_once_there_is_room(
         project = Path(shutil.copytree(indexed, disk / "project"))
         if stage == "ingest":
             for folder in ("contracts", "minutes", "mail"):
-                copy_documents(project / "documents", (folder,), 8)
+                copy_documents(
+                    project / "documents",
+                    (folder,),
+                    8,
+                )
         disk_filler(disk, 24_000)
         with mock.patch.dict(os.environ, {"BMEMBED_ERRORS": "json"}):
             run = engine_here if stage == "embed" else engine  # of which a process loads the model
-            full = run(stage, str(project), *(["--force"] if stage == "index" else []), check=False)
+            full = run(
+                stage,
+                str(project),
+                *(["--force"] if stage == "index" else []),
+                check=False,
+            )
         assert full.returncode == 6, full.stderr
         error = json.loads(full.stderr.splitlines()[-1])
         assert error["code"] in ("disk-full", "write-failed"), error
@@ -363,7 +414,12 @@ def test_a_read_only_project_is_an_error(indexed: Path, tmp_path: Path) -> None:
     with mounted(project, "--bind", str(project)):
         subprocess.run(["mount", "-o", "remount,ro,bind", str(project)], check=True)
         for command in (["ingest"], ["import-judgments", str(SAMPLE / "questions.jsonl")]):
-            completed = engine_here(command[0], str(project), *command[1:], check=False)
+            completed = engine_here(
+                command[0],
+                str(project),
+                *command[1:],
+                check=False,
+            )
             assert completed.returncode in (3, 5), completed.stderr
             assert completed.stderr.startswith("Error")
             assert re.search("permission|write|read-only", completed.stderr, flags=re.I)

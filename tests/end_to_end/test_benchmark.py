@@ -59,13 +59,22 @@ def write_queries(path: Path, *texts: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kept_project(dataset: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept_project(
+    dataset: Path,
+    tiny_model: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     """A project as a benchmark makes it, its stages not run: that it may be used again is
     decided before them.
     """
     place = tmp_path_factory.mktemp("kept") / "project"
     with pytest.raises(StoppedError):
-        benchmark(dataset, settings=small(tiny_model), keep=place, on_event=stop)
+        benchmark(
+            dataset,
+            settings=small(tiny_model),
+            keep=place,
+            on_event=stop,
+        )
     return place
 
 
@@ -81,7 +90,12 @@ def test_the_same_measurement_may_use_a_kept_project(
     kept_project: Path, dataset: Path, tiny_model: Path
 ) -> None:
     with pytest.raises(StoppedError):
-        benchmark(dataset, settings=small(tiny_model), keep=kept_project, on_event=stop)
+        benchmark(
+            dataset,
+            settings=small(tiny_model),
+            keep=kept_project,
+            on_event=stop,
+        )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +116,12 @@ def test_other_settings_are_refused(
     if value is None:
         del changed[section][key]
     with fails(UsageError, "folder-taken") as caught:
-        benchmark(dataset, settings=changed, keep=kept_project, on_event=stop)
+        benchmark(
+            dataset,
+            settings=changed,
+            keep=kept_project,
+            on_event=stop,
+        )
     assert f"{section}.{key}" in caught.value.why
 
 
@@ -111,10 +130,23 @@ def test_another_data_set_and_other_queries_are_refused(
 ) -> None:
     other = Path(shutil.copytree(dataset, tmp_path / "other"))
     with fails(UsageError, "folder-taken") as caught:
-        benchmark(other, settings=small(tiny_model), keep=kept_project, on_event=stop)
+        benchmark(
+            other,
+            settings=small(tiny_model),
+            keep=kept_project,
+            on_event=stop,
+        )
     assert "corpus.paths" in caught.value.why
-    first = write_queries(tmp_path / "a.jsonl", "a", "b")
-    second = write_queries(tmp_path / "b.jsonl", "a", "c")
+    first = write_queries(
+        tmp_path / "a.jsonl",
+        "a",
+        "b",
+    )
+    second = write_queries(
+        tmp_path / "b.jsonl",
+        "a",
+        "c",
+    )
     with pytest.raises(UsageError) as caught:
         benchmark(
             dataset, queries=first, settings=small(tiny_model), keep=kept_project, on_event=stop
@@ -123,12 +155,29 @@ def test_another_data_set_and_other_queries_are_refused(
     place = tmp_path / "imported"
     for _ in range(2):
         with pytest.raises(StoppedError):
-            benchmark(dataset, queries=first, settings=small(tiny_model), keep=place, on_event=stop)
+            benchmark(
+                dataset,
+                queries=first,
+                settings=small(tiny_model),
+                keep=place,
+                on_event=stop,
+            )
     with fails(UsageError, "folder-taken"):
-        benchmark(dataset, queries=second, settings=small(tiny_model), keep=place, on_event=stop)
+        benchmark(
+            dataset,
+            queries=second,
+            settings=small(tiny_model),
+            keep=place,
+            on_event=stop,
+        )
     assert len(list((place / "imports").glob("queries-*.jsonl"))) == 1
     with pytest.raises(UsageError):
-        benchmark(dataset, settings=small(tiny_model), keep=place, on_event=stop)
+        benchmark(
+            dataset,
+            settings=small(tiny_model),
+            keep=place,
+            on_event=stop,
+        )
 
 
 def test_the_command_refuses_another_preset_seed_or_model(
@@ -199,9 +248,17 @@ def test_a_signal_stops_a_benchmark_and_removes_its_folder(
 def test_a_temporary_project_is_removed_when_the_measurement_fails(
     dataset: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(
+        tempfile,
+        "tempdir",
+        str(tmp_path),
+    )
     with pytest.raises(StoppedError):
-        benchmark(dataset, settings=small(tiny_model), on_event=stop)
+        benchmark(
+            dataset,
+            settings=small(tiny_model),
+            on_event=stop,
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -233,7 +290,12 @@ def test_a_benchmark_can_be_stopped_by_its_caller(
 def test_the_command_refuses_an_invalid_setting(
     dataset: Path, change: str, code: str, values: tuple[str, ...]
 ) -> None:
-    status, error = error_of("benchmark", str(dataset), "--set", change)
+    status, error = error_of(
+        "benchmark",
+        str(dataset),
+        "--set",
+        change,
+    )
     assert (status, error["code"]) == (2, code)
     assert all(
         value in "\n".join((error["what"], error["why"], error["to_do"])) for value in values

@@ -85,7 +85,11 @@ def test_every_command_has_help(command: str) -> None:
 def test_the_help_has_every_command_once_in_a_group() -> None:
     completed = engine_here("-h")
     assert completed.stdout == engine_here("--help").stdout
-    listed = re.findall(r"^  ([a-z-]+)  ", completed.stdout, re.M)
+    listed = re.findall(
+        r"^  ([a-z-]+)  ",
+        completed.stdout,
+        re.M,
+    )
     assert sorted(listed) == sorted({*listed})
     assert {*COMMANDS, "list", "find", "adapt"} <= {*listed}
     assert {name for names in GROUPS.values() for name in names} <= {*listed}
@@ -169,7 +173,11 @@ def test_wrong_use_ends_with_its_code_and_a_reason(
 
 def test_a_misspelt_name_suggests_the_nearest_project(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
-    engine_here("new", "handbook-of-rules", str(tmp_path / "documents"))
+    engine_here(
+        "new",
+        "handbook-of-rules",
+        str(tmp_path / "documents"),
+    )
     code, error = error_of("status", "handbok-of-rules")
     assert (code, error["code"], "'handbook-of-rules'" in error["to_do"]) == (
         2,
@@ -185,13 +193,22 @@ def test_a_misspelt_name_suggests_the_nearest_project(tmp_path: Path) -> None:
     }
     with mock.patch.dict(os.environ, variables):
         assert engine_here().stdout.split() == ["handbook-of-rules"]
-    wrong = engine_here("status", "handbok-of-rules", "--json", check=False)
+    wrong = engine_here(
+        "status",
+        "handbok-of-rules",
+        "--json",
+        check=False,
+    )
     assert json.loads(wrong.stderr.splitlines()[-1])["code"] == "project-missing"
 
 
 def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
     documents = str(SAMPLE / "documents")
-    created = engine_here("new", str(tmp_path / "made"), documents)
+    created = engine_here(
+        "new",
+        str(tmp_path / "made"),
+        documents,
+    )
     assert Path(created.stdout.strip()) == tmp_path / "made"
     assert "engine run" in created.stderr
     for arguments, status, code, value in [
@@ -219,12 +236,22 @@ def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
 def test_new_refuses_a_model_without_safetensors(tiny_model: Path, tmp_path: Path) -> None:
     model = Path(shutil.copytree(tiny_model, tmp_path / "model"))
     (model / "model.safetensors").rename(model / "pytorch_model.bin")
-    code, error = error_of("new", str(tmp_path / "a"), str(SAMPLE), "--model", str(model))
+    code, error = error_of(
+        "new",
+        str(tmp_path / "a"),
+        str(SAMPLE),
+        "--model",
+        str(model),
+    )
     assert (code, error["code"]) == (3, "model-pickled")
 
 
 def test_status_and_report_as_json(finished: Path) -> None:
-    status = engine_here("status", str(finished), "--json")
+    status = engine_here(
+        "status",
+        str(finished),
+        "--json",
+    )
     data = json.loads(status.stdout)
     assert {stage["state"] for stage in data["stages"]} == {"done"}
     assert data["running"] is False
@@ -361,7 +388,11 @@ def test_paths_of_what_is_found_in_one_project_and_in_all(
     assert all("cold" in Path(path).read_text().lower() for path in phrase)
     assert phrase[0] in paths(str(finished), '"cold room', "--literal")
     (tmp_path / "empty").mkdir()
-    engine_here("new", "not-read", str(tmp_path / "empty"))
+    engine_here(
+        "new",
+        "not-read",
+        str(tmp_path / "empty"),
+    )
     copy = copy_project(finished, projects_root() / "copied")
     completed = engine_here(
         "search", "--all", '"cold room" -title:door', "--mode", "bm25", "--files"
@@ -383,13 +414,24 @@ def test_paths_of_what_is_found_in_one_project_and_in_all(
 
 
 def test_the_note_without_hits_goes_to_standard_error(finished: Path) -> None:
-    completed = engine_here("search", str(finished), "qqqqzzzz", "--mode", "bm25")
+    completed = engine_here(
+        "search",
+        str(finished),
+        "qqqqzzzz",
+        "--mode",
+        "bm25",
+    )
     assert completed.stdout == ""
     assert "Nothing" in completed.stderr
 
 
 def test_doctor_as_json(finished: Path) -> None:
-    completed = engine("doctor", str(finished), "--json", check=False)
+    completed = engine(
+        "doctor",
+        str(finished),
+        "--json",
+        check=False,
+    )
     findings = json.loads(completed.stdout)
     assert {"python", "device", "memory", "model", "network", "project"} <= {
         item["topic"] for item in findings
@@ -420,7 +462,11 @@ def test_a_malformed_import_names_file_and_line(
 ) -> None:
     (tmp_path / "bad.jsonl").write_text(text)
     before = sorted((finished / "imports").iterdir())
-    status, error = error_of(command, str(finished), str(tmp_path / "bad.jsonl"))
+    status, error = error_of(
+        command,
+        str(finished),
+        str(tmp_path / "bad.jsonl"),
+    )
     assert (status, error["code"], "bad.jsonl" in error["what"]) == (3, code, True)
     assert place in error["what"]
     assert sorted((finished / "imports").iterdir()) == before
@@ -434,7 +480,11 @@ def test_stages_alone_in_order_on_imported_queries(
         queries={"backend": "imported", "consistency_top": 0},
         training={"steps": 2, "eval_every": 2},
     )
-    copy_documents(project / "documents", ("mail",), 6)
+    copy_documents(
+        project / "documents",
+        ("mail",),
+        6,
+    )
     needs = {
         "index": "ingest",
         "generate": "index",
@@ -449,7 +499,11 @@ def test_stages_alone_in_order_on_imported_queries(
         ("search", "x", "--mode", "bm25"): "index",
         ("report",): "evaluate",
     }.items():
-        code, error = error_of(arguments[0], str(project), *arguments[1:])
+        code, error = error_of(
+            arguments[0],
+            str(project),
+            *arguments[1:],
+        )
         assert (code, error["code"], error["stage"]) == (3, "not-built", before)
     lines = [
         line
@@ -466,7 +520,11 @@ def test_stages_alone_in_order_on_imported_queries(
         }
     )
     (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    imported = engine_here("import-queries", str(project), str(tmp_path / "queries.jsonl"))
+    imported = engine_here(
+        "import-queries",
+        str(project),
+        str(tmp_path / "queries.jsonl"),
+    )
     assert f"{len(rows)} queries" in imported.stderr
     outputs = {
         stage: engine_here(stage, str(project)) for stage in (*needs.values(), "evaluate", "embed")
@@ -480,7 +538,12 @@ def test_stages_alone_in_order_on_imported_queries(
 
 def test_force_does_a_stage_again(project: Path) -> None:
     assert "skipped" in engine_here("index", str(project)).stderr
-    again = engine_here("index", str(project), "--force", "--json")
+    again = engine_here(
+        "index",
+        str(project),
+        "--force",
+        "--json",
+    )
     kinds = [json.loads(line)["event"] for line in again.stdout.splitlines()]
     assert kinds == [*kinds[:1], "stage_started", *kinds[2:-2], "stage_finished", "run_finished"]
     assert again.stderr == ""

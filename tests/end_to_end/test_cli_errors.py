@@ -90,7 +90,11 @@ def test_an_unexpected_fault_has_the_same_shape(
 
 
 def test_an_error_is_printed_once_and_in_sentences(empty: Path) -> None:
-    completed = engine_here("adapt", str(empty), check=False)
+    completed = engine_here(
+        "adapt",
+        str(empty),
+        check=False,
+    )
     assert completed.returncode == 3
     (first,) = (line for line in completed.stderr.splitlines() if line.startswith("Error: "))
     assert completed.stderr.count(first.removeprefix("Error: ")) == 1
@@ -116,13 +120,24 @@ def test_a_fault_does_not_steer_the_terminal() -> None:
 def test_what_to_do_next_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
     path = tmp_path / "it's mine; rm -rf x"
-    created = engine_here("new", str(path), str(tmp_path / "documents"))
+    created = engine_here(
+        "new",
+        str(path),
+        str(tmp_path / "documents"),
+    )
     command = created.stderr.strip().partition("Next: engine run ")[2]
     echo = subprocess.run(
         ["bash", "-c", f"printf %s {command}"], capture_output=True, text=True, check=True
     )
     assert echo.stdout == str(path)
-    early = engine_here("search", str(path), "x", "--mode", "bm25", check=False)
+    early = engine_here(
+        "search",
+        str(path),
+        "x",
+        "--mode",
+        "bm25",
+        check=False,
+    )
     assert f"engine run {command}" in early.stderr
 
 
@@ -150,7 +165,11 @@ LAUNCHED = {
         ("StageError", False, 5),
     ],
 )
-def test_to_be_stopped_is_no_crash_for_a_launcher(error: str, launched: bool, code: int) -> None:
+def test_to_be_stopped_is_no_crash_for_a_launcher(
+    error: str,
+    launched: bool,
+    code: int,
+) -> None:
     """torchrun shows a traceback where a process of its own ends with any code but 0."""
     raising = (
         f"import engine.cli as cli, engine.core.errors as errors; cli._end_with(errors.{error}('It"

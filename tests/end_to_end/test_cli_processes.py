@@ -122,18 +122,47 @@ def unread_pipe() -> Iterator[int]:
 
 @pytest.mark.posix(reason="Windows has other errors for such a pipe")
 def test_a_run_whose_progress_nobody_reads_goes_on(project: Path, unread_pipe: int) -> None:
-    command = [sys.executable, "-m", "engine", "index", str(project), "--force"]
-    done = subprocess.run(command, env=environment(), stderr=unread_pipe, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "index",
+        str(project),
+        "--force",
+    ]
+    done = subprocess.run(
+        command,
+        env=environment(),
+        stderr=unread_pipe,
+        check=False,
+    )
     assert done.returncode == 0
     assert run_state(project) == "done"
 
 
 @pytest.mark.posix(reason="Windows has other errors for such a pipe")
 def test_ctrl_c_stops_a_run_whose_progress_nobody_reads(project: Path, unread_pipe: int) -> None:
-    command = [sys.executable, "-m", "engine", "run", str(project), "--force"]
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "run",
+        str(project),
+        "--force",
+    ]
     before = set((project / "runs").glob("*"))
-    run = subprocess.Popen(command, env=environment(), stderr=unread_pipe, text=True)
-    wait_for(project, events.StageStarted, before, run)
+    run = subprocess.Popen(
+        command,
+        env=environment(),
+        stderr=unread_pipe,
+        text=True,
+    )
+    wait_for(
+        project,
+        events.StageStarted,
+        before,
+        run,
+    )
     run.send_signal(signal.SIGINT)
     assert run.wait() == 130
     assert run_state(project) == "cancelled"
@@ -144,18 +173,41 @@ def test_ctrl_c_stops_a_run_whose_progress_nobody_reads(project: Path, unread_pi
 def test_an_error_that_nobody_reads_has_its_exit_code(
     unread_pipe: int, option: tuple[str, ...]
 ) -> None:
-    command = [sys.executable, "-m", "engine", "status", "no-such-project", *option]
-    done = subprocess.run(command, env=environment(), stderr=unread_pipe, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "status",
+        "no-such-project",
+        *option,
+    ]
+    done = subprocess.run(
+        command,
+        env=environment(),
+        stderr=unread_pipe,
+        check=False,
+    )
     assert done.returncode == 2
 
 
 @pytest.mark.posix(reason="Windows has other errors for such a pipe")
 def test_notes_that_nobody_reads_cost_no_data(finished: Path, unread_pipe: int) -> None:
     arguments = ["documents", str(finished)]
-    command = [sys.executable, "-m", "engine", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        *arguments,
+    ]
     # Data must wait in the buffer until the note is written.
     env = {name: value for name, value in environment().items() if name != "PYTHONUNBUFFERED"}
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=unread_pipe, check=False)
+    done = subprocess.run(
+        command,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=unread_pipe,
+        check=False,
+    )
     assert done.stdout.decode() == engine_here(*arguments).stdout
 
 
@@ -220,9 +272,18 @@ def test_cancel_lock_and_resume(project: Path) -> None:
     ProjectFolder(project).change_settings({"training.steps": 200, "training.eval_every": 200})
     before = set((project / "runs").iterdir())
     run = start("train", str(project))
-    folder = wait_for(project, events.TrainStep, before, run)
+    folder = wait_for(
+        project,
+        events.TrainStep,
+        before,
+        run,
+    )
     control.pause(ProjectFolder(project))
-    busy = engine_here("index", str(project), check=False)
+    busy = engine_here(
+        "index",
+        str(project),
+        check=False,
+    )
     assert busy.returncode == 4
     assert "engine cancel" in busy.stderr
     assert json.loads(engine_here("status", str(project), "--json").stdout)["running"] is True
@@ -256,7 +317,11 @@ def test_a_training_whose_terminal_is_closed_or_that_is_killed_leaves_a_trace(
 
     def take_terminal() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would have it ignored
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        fcntl.ioctl(
+            0,
+            termios.TIOCSCTTY,
+            0,
+        )
 
     leader, follower = pty.openpty()
     run = subprocess.Popen(
@@ -270,7 +335,12 @@ def test_a_training_whose_terminal_is_closed_or_that_is_killed_leaves_a_trace(
         preexec_fn=take_terminal,
     )
     os.close(follower)
-    folder = wait_for(project, events.TrainStep, before, run)
+    folder = wait_for(
+        project,
+        events.TrainStep,
+        before,
+        run,
+    )
     logged = [event for event, _ in events.read(folder / "events.jsonl")]
     first = next(place for place, event in enumerate(logged) if isinstance(event, events.TrainStep))
     progress = [event for event in logged[:first] if isinstance(event, events.Progress)][-1]
@@ -299,10 +369,24 @@ def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> 
     before = set((project / "runs").iterdir())
     folder = ProjectFolder(project)
     with folder.locked("stage"):  # the stage waits for it: it cannot end before it is held
-        run = start("index", str(project), "--force")
-        wait_for(project, events.StageStarted, before, run)
+        run = start(
+            "index",
+            str(project),
+            "--force",
+        )
+        wait_for(
+            project,
+            events.StageStarted,
+            before,
+            run,
+        )
         control.pause(folder)
-    run_folder = wait_for(project, events.Paused, before, run)
+    run_folder = wait_for(
+        project,
+        events.Paused,
+        before,
+        run,
+    )
     run.send_signal(number)
     _, stderr = run.communicate(timeout=60)
     assert run.returncode == 130, stderr

@@ -43,7 +43,15 @@ def scores(output: str) -> dict[int, float]:
 @pytest.mark.usefixtures("own_data_folder")
 def test_it_loads_no_model_library_and_a_damaged_graph_is_rebuilt(project: Path) -> None:
     engine_here("embed", str(project))
-    command = [sys.executable, "-c", COLD, "search", str(project), QUERY, "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        COLD,
+        "search",
+        str(project),
+        QUERY,
+        "--json",
+    ]
     completed = subprocess.run(
         command, env=environment(), capture_output=True, text=True, check=True
     )

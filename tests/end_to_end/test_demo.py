@@ -25,7 +25,11 @@ def test_the_demo_is_short_and_shows_no_automatic_choice(
         queries={"max_queries": 100},
         training={"steps": 2, "eval_every": 2},
     )
-    completed = engine_here("demo", "--project", str(project))
+    completed = engine_here(
+        "demo",
+        "--project",
+        str(project),
+    )
     (log,) = project.glob("runs/*/events.jsonl")
     reported = [event for event, _ in events.read(log)]
     choices = [event for event in reported if isinstance(event, events.Choice)]

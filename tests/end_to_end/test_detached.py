@@ -27,7 +27,11 @@ from engine.runs import pipeline
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="sessions and signals are those of POSIX")
 
 
-def wait_until(true: Callable[[], Any], what: str, seconds: float = 120) -> Any:
+def wait_until(
+    true: Callable[[], Any],
+    what: str,
+    seconds: float = 120,
+) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if result := true():
@@ -76,7 +80,11 @@ def ranked(make_project: Callable[..., Path], tmp_path_factory: pytest.TempPathF
     path = make_project(
         tmp_path_factory.mktemp("ranked") / "project", queries={"consistency_top": 0}
     )
-    copy_documents(path / "documents", ("incidents", "policies"), 6)
+    copy_documents(
+        path / "documents",
+        ("incidents", "policies"),
+        6,
+    )
     for stage in ("ingest", "index", "generate", "rank"):
         stage_here(path, stage)
     return path
@@ -93,7 +101,12 @@ def project(ranked: Path, tmp_path: Path) -> Iterator[Path]:
 
 def train_for(project: Path, steps: int) -> None:
     settings = project / "project.toml"
-    text = re.sub(r"^steps = .*$", f"steps = {steps}", settings.read_text(), flags=re.M)
+    text = re.sub(
+        r"^steps = .*$",
+        f"steps = {steps}",
+        settings.read_text(),
+        flags=re.M,
+    )
     settings.write_text(re.sub(r"^eval_every = .*$", f"eval_every = {steps}", text, flags=re.M))
 
 
@@ -182,7 +195,13 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     assert (progress.stage, progress.paused) == ("train", "waiting")
     assert (progress.done, progress.total, progress.unit) == (steps[-1], 400, "steps")
     assert "engine resume" in engine_here("status", str(project)).stdout
-    busy = engine_here("adapt", str(project), "--detach", "--json", check=False)
+    busy = engine_here(
+        "adapt",
+        str(project),
+        "--detach",
+        "--json",
+        check=False,
+    )
     assert (busy.returncode, busy.stdout) == (4, ""), "a paused run holds the project"
     assert "engine cancel" in busy.stderr
     assert steps_logged(folder) == steps, "it trained on although it was paused"
@@ -221,7 +240,11 @@ pipeline.run(project, stages=[sys.argv[2]], force=[sys.argv[2]], on_event=listen
 @pytest.mark.parametrize(
     ("stage", "by"), [("index", "cancel"), ("rank", "kill"), ("rank", "resume")]
 )
-def test_a_stage_waits_at_its_first_safe_point(project: Path, stage: str, by: str) -> None:
+def test_a_stage_waits_at_its_first_safe_point(
+    project: Path,
+    stage: str,
+    by: str,
+) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PAUSING, str(project), stage],
         env=environment(),
@@ -276,7 +299,11 @@ def test_a_training_finished_early_is_done_and_the_run_goes_on(project: Path) ->
         int(choice.value),
     )
     again: list[events.Event] = []
-    pipeline.run(ProjectFolder(project), stages=["train"], on_event=again.append)
+    pipeline.run(
+        ProjectFolder(project),
+        stages=["train"],
+        on_event=again.append,
+    )
     assert any(isinstance(event, events.StageSkipped) for event in again), (
         "what was finished early is up to date"
     )

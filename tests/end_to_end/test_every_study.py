@@ -14,7 +14,14 @@ from fixtures.tiny_model import build_tiny_model
 
 from engine.lab.study.catalogue import STEP, UNTRAINED, Study, catalogue
 
-QUICK = ("domain-t1", "domain-t8", "bmembed-t1", "bmembed-t4", "bmembed-t2", "bmembed-t3")
+QUICK = (
+    "domain-t1",
+    "domain-t8",
+    "bmembed-t1",
+    "bmembed-t4",
+    "bmembed-t2",
+    "bmembed-t3",
+)
 """Those without a training, and one whose trainings others share; the rest takes minutes."""
 SETTINGS = {
     "training.steps": 2,
@@ -100,7 +107,13 @@ def make_study(folder: Path, study: Study) -> dict[str, Any]:
         *queries,
         *options,
     )
-    completed = engine_here("study", study.name, str(folder / "data"), *arguments, "--json")
+    completed = engine_here(
+        "study",
+        study.name,
+        str(folder / "data"),
+        *arguments,
+        "--json",
+    )
     page: dict[str, Any] = json.loads(completed.stdout)
     return page
 
@@ -117,7 +130,11 @@ def find_system(study: Study, row: dict[str, Any]) -> str:
     return next(iter(names), "")
 
 
-def is_explained(study: Study, system: str, column: str) -> bool:
+def is_explained(
+    study: Study,
+    system: str,
+    column: str,
+) -> bool:
     """Whether the page says why a cell of this column is empty for the system."""
     name, _, change = system.partition(", ")
     if column in (STEP, "training seconds"):

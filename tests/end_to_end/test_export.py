@@ -37,7 +37,12 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
 from engine.settings.schema import EncoderSettings
 
-CPU = Hardware("cpu", "float32", 1, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    1,
+    (),
+)
 TEXTS = [
     "freezer door left open",
     "Who signs off a PHX-121 retrofit?",
@@ -47,7 +52,11 @@ TEXTS = [
 ]
 
 
-def serve(project: Path, strength: float, side: str) -> ProjectFolder:
+def serve(
+    project: Path,
+    strength: float,
+    side: str,
+) -> ProjectFolder:
     """Let search serve the trained adapter at a strength, on a side, and embed again."""
     folder = ProjectFolder.open(project)
     store = folder.store()
@@ -60,7 +69,12 @@ def serve(project: Path, strength: float, side: str) -> ProjectFolder:
     store.put_artifact(
         replace(trained, info=replace(trained.info, adapter_scope=side, digest=stir(weights)))
     )
-    served = InUseInfo("adapted", strength, adapter, side)
+    served = InUseInfo(
+        "adapted",
+        strength,
+        adapter,
+        side,
+    )
     store.put_artifact(
         replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served))
     )
@@ -82,7 +96,11 @@ def projects(
     def give(strength: float, side: str) -> ProjectFolder:
         if (strength, side) not in served:
             copy = copy_project(finished, tmp_path_factory.mktemp("served") / "project")
-            served[strength, side] = serve(Path(copy), strength, side)
+            served[strength, side] = serve(
+                Path(copy),
+                strength,
+                side,
+            )
         return served[strength, side]
 
     return give
@@ -122,7 +140,12 @@ def own_encoder(project: ProjectFolder, *, adapted: bool) -> TransformerEncoder:
 
 
 def assert_same(actual: np.ndarray, other: np.ndarray) -> None:
-    np.testing.assert_allclose(actual, other, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(
+        actual,
+        other,
+        atol=1e-5,
+        rtol=0,
+    )
 
 
 def runs_of_words(text: str) -> set[tuple[str, ...]]:
@@ -153,7 +176,11 @@ def test_the_adapter_gives_the_vectors_in_use_with_peft(
     projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
 ) -> None:
     project = projects(strength, "both")
-    exported = export_project(project, tmp_path / "taken", ["adapter"])
+    exported = export_project(
+        project,
+        tmp_path / "taken",
+        ["adapter"],
+    )
     store = project.store()
     vectors = store.artifact(VectorsInfo)
     store.close()
@@ -233,7 +260,11 @@ def test_exported_vectors_belong_to_the_exported_chunks(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(1.0, "both")
-    exported = export_project(project, tmp_path / "taken", ["vectors", "chunks"])
+    exported = export_project(
+        project,
+        tmp_path / "taken",
+        ["vectors", "chunks"],
+    )
     vectors = np.load(exported.folder / "vectors" / "vectors.npy", allow_pickle=False)
     ids = [
         json.loads(line)
@@ -249,7 +280,11 @@ def test_exported_vectors_belong_to_the_exported_chunks(
     text = {chunk["chunk_id"]: chunk["text"] for chunk in chunks}
     fresh = own_encoder(project, adapted=True).encode_chunks([text[row["chunk_id"]] for row in ids])
     np.testing.assert_allclose(vectors, fresh, atol=2e-3)  # the index holds 16 bits of each number
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(vectors, axis=1),
+        1,
+        atol=1e-6,
+    )
     store = project.store()
     documents = {document.path: document.text for document in store.documents(with_text=True)}
     store.close()
@@ -264,7 +299,11 @@ def test_parquet_holds_the_same_rows(
 ) -> None:
     from pyarrow import parquet
 
-    exported = export_project(projects(1.0, "both"), tmp_path / "taken", ["vectors", "parquet"])
+    exported = export_project(
+        projects(1.0, "both"),
+        tmp_path / "taken",
+        ["vectors", "parquet"],
+    )
     table = parquet.read_table(exported.folder / "parquet" / "chunks.parquet").to_pylist()
     ids = [
         json.loads(line)
@@ -277,7 +316,13 @@ def test_parquet_holds_the_same_rows(
 
 
 def test_the_graph_is_made_where_the_index_was_opened_first(project: Path, tmp_path: Path) -> None:
-    completed = engine("export", str(project), str(tmp_path / "taken"), "--only", "onnx,vectors")
+    completed = engine(
+        "export",
+        str(project),
+        str(tmp_path / "taken"),
+        "--only",
+        "onnx,vectors",
+    )
     assert completed.returncode == 0
     assert list((tmp_path / "taken").glob("*-onnx/model.onnx"))
     names = {path.name for path in (tmp_path / "taken").iterdir()}
@@ -322,14 +367,22 @@ def test_queries_and_judgments_can_be_read_as_beir(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(1.0, "queries")
-    exported = export_project(project, tmp_path / "taken", ["beir"])
+    exported = export_project(
+        project,
+        tmp_path / "taken",
+        ["beir"],
+    )
     folder = exported.folder / "beir" / "chunks"
     corpus = {entry.external_id: entry.text for entry in READER.read(folder / "corpus.jsonl")}
     store = project.store()
     queries = store.queries()
     judged = store.judged()
     chunks = {str(chunk.id): chunk for chunk in store.chunks()}
-    by_chunk = judge_queries(judged, list(chunks.values()), store.documents(with_text=True))
+    by_chunk = judge_queries(
+        judged,
+        list(chunks.values()),
+        store.documents(with_text=True),
+    )
     store.close()
     assert corpus.keys() == chunks.keys()
     for split in ("train", "validation", "heldout"):
@@ -369,7 +422,11 @@ def test_judgments_of_whole_documents_have_a_corpus_of_documents(
     path = store.documents()[3].path
     store.put_judged([JudgedQuery("tab\there", "about it all", grades=((path, 2),))])
     store.close()
-    exported = export_project(folder, tmp_path / "taken", ["beir"])
+    exported = export_project(
+        folder,
+        tmp_path / "taken",
+        ["beir"],
+    )
     (query,) = read_beir_judgments(exported.folder / "beir" / "documents", "test")
     assert (query.key, query.text, query.grades) == ("tab here", "about it all", ((path, 2),))
     assert path in {
@@ -428,7 +485,11 @@ def test_the_card_shows_no_path_that_a_setting_holds(project: Path, tmp_path: Pa
         "queries.endpoint_model": "/mnt/ACME/model `x`\n# head",
     }
     folder.change_settings({**changes, "queries.endpoint": "http://127.0.0.1:9/ACME"})
-    exported = export_project(folder, tmp_path / "taken", ["adapter"])
+    exported = export_project(
+        folder,
+        tmp_path / "taken",
+        ["adapter"],
+    )
     for path in (
         exported.folder / "README.md",
         exported.folder / "adapter" / "README.md",
@@ -475,7 +536,11 @@ def test_no_path_of_this_machine_is_in_a_model(
 
 
 @pytest.mark.parametrize("place", ["inside", "documents", "file", "full", "nowhere"])
-def test_where_an_export_may_not_go(project: Path, tmp_path: Path, place: str) -> None:
+def test_where_an_export_may_not_go(
+    project: Path,
+    tmp_path: Path,
+    place: str,
+) -> None:
     folder = ProjectFolder.open(project)
     (tmp_path / "file").write_text("x")
     (tmp_path / "full").mkdir()
@@ -488,7 +553,11 @@ def test_where_an_export_may_not_go(project: Path, tmp_path: Path, place: str) -
         "nowhere": tmp_path / "no" / "taken",
     }
     with pytest.raises((UsageError, InputError)):
-        export_project(folder, targets[place], ["chunks"])
+        export_project(
+            folder,
+            targets[place],
+            ["chunks"],
+        )
     assert (tmp_path / "full" / "own").read_text() == "mine"
     assert not (project / RECORD).exists()
 
@@ -523,11 +592,23 @@ def test_an_unavailable_kind_is_refused_by_name_and_left_out_otherwise(
     )
     folder = ProjectFolder.open(project)
     with fails(UsageError, "package-missing", "pyarrow"):
-        export_project(folder, tmp_path / "taken", ["parquet", "chunks"])
+        export_project(
+            folder,
+            tmp_path / "taken",
+            ["parquet", "chunks"],
+        )
     assert not (tmp_path / "taken").exists()
     with fails(UsageError, "export-unknown", "vektors"):
-        export_project(folder, tmp_path / "taken", ["vektors"])
-    exported = export_project(folder, tmp_path / "taken", ["all"])
+        export_project(
+            folder,
+            tmp_path / "taken",
+            ["vektors"],
+        )
+    exported = export_project(
+        folder,
+        tmp_path / "taken",
+        ["all"],
+    )
     assert set(exported.left_out) == {"parquet", "qdrant", "lancedb"}
     assert "pyarrow" in exported.left_out["parquet"]
     assert exported.with_text == ("vectors", "opensearch", "chunks", "beir")
@@ -539,7 +620,11 @@ def test_a_project_that_never_ran_has_nothing_to_export(
     folder = ProjectFolder.open(make_project(tmp_path / "new"))
     for kinds in (None, ["all"], ["chunks"], ["vectors"], ["beir"]):
         with fails(NotBuiltError, "not-built"):
-            export_project(folder, tmp_path / "taken", kinds)
+            export_project(
+                folder,
+                tmp_path / "taken",
+                kinds,
+            )
     assert not (tmp_path / "taken").exists()
 
 
@@ -550,16 +635,28 @@ def test_figures_and_model_must_belong_together(project: Path, tmp_path: Path) -
     trained = store.artifact(AdapterInfo)
     assert evaluation is not None
     assert trained is not None
-    served = InUseInfo("interpolated-0.25", 0.25, trained.info.adapter)
+    served = InUseInfo(
+        "interpolated-0.25",
+        0.25,
+        trained.info.adapter,
+    )
     store.put_artifact(
         replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served))
     )
     store.close()
     with fails(NotBuiltError, "index-outdated"):
-        export_project(folder, tmp_path / "taken", ["model"])
+        export_project(
+            folder,
+            tmp_path / "taken",
+            ["model"],
+        )
 
 
 def test_while_a_run_goes_on_nothing_is_exported(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
     with folder.locked(), pytest.raises(ProjectBusyError):
-        export_project(folder, tmp_path / "taken", ["chunks"])
+        export_project(
+            folder,
+            tmp_path / "taken",
+            ["chunks"],
+        )

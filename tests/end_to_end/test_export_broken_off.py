@@ -51,7 +51,11 @@ def test_a_full_disk_leaves_nothing(
     folder = ProjectFolder.open(project)
     disk_filler(small_disk, free)
     with pytest.raises(ResourceError) as caught:
-        export_project(folder, small_disk / "taken", [kind])
+        export_project(
+            folder,
+            small_disk / "taken",
+            [kind],
+        )
     assert caught.value.to_do
     assert ".rs" not in caught.value.why  # a library's own source
     assert leftovers(small_disk) == []
@@ -72,7 +76,12 @@ def broken_off(
     been told to ignore.
     """
     path = os.pathsep.join([KILLING, environment()["PYTHONPATH"]])
-    variables = {"PYTHONPATH": path, "KILL_STAGE": "export", "KILL_POINT": point, "KILL_SIGNAL": by}
+    variables = {
+        "PYTHONPATH": path,
+        "KILL_STAGE": "export",
+        "KILL_POINT": point,
+        "KILL_SIGNAL": by,
+    }
     return subprocess.run(
         [sys.executable, "-m", "engine", "export", str(project), str(target), "--only", kinds],
         env={**environment(), **variables},
@@ -88,10 +97,20 @@ def broken_off(
 
 @pytest.mark.posix(reason="signals at a chosen point")
 @pytest.mark.parametrize("point", ["before-rename", "renamed"])
-def test_a_killed_export_is_absent_or_complete(project: Path, tmp_path: Path, point: str) -> None:
+def test_a_killed_export_is_absent_or_complete(
+    project: Path,
+    tmp_path: Path,
+    point: str,
+) -> None:
     target = tmp_path / "away" / "taken"
     target.parent.mkdir()
-    completed = broken_off(project, target, "chunks,adapter", point, "SIGKILL")
+    completed = broken_off(
+        project,
+        target,
+        "chunks,adapter",
+        point,
+        "SIGKILL",
+    )
     assert completed.returncode == -signal.SIGKILL, completed.stderr
     folder = ProjectFolder.open(project)
     assert len(known_exports(folder)) == 1  # a purge can name it
@@ -125,7 +144,13 @@ def test_a_signal_takes_away_what_an_export_has_begun(
     """Also the end of the terminal: what it has written so far is text of the documents."""
     target = tmp_path / "away" / "taken"
     target.parent.mkdir()
-    completed = broken_off(project, target, "chunks", "before-rename", by)
+    completed = broken_off(
+        project,
+        target,
+        "chunks",
+        "before-rename",
+        by,
+    )
     assert completed.returncode == 130, completed.stderr
     assert leftovers(target.parent) == []
     assert known_exports(ProjectFolder.open(project)) == []
@@ -152,7 +177,16 @@ def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(
 ) -> None:
     target = tmp_path / "away" / "taken"
     target.parent.mkdir()
-    command = [sys.executable, "-m", "engine", "export", str(project), str(target), "--only", "all"]
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "export",
+        str(project),
+        str(target),
+        "--only",
+        "all",
+    ]
     with subprocess.Popen(
         command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
@@ -170,7 +204,11 @@ def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(
     if target.exists():
         check_complete(target)
     folder = ProjectFolder.open(project)
-    exported = export_project(folder, target.with_name("second"), ["chunks"])
+    exported = export_project(
+        folder,
+        target.with_name("second"),
+        ["chunks"],
+    )
     check_complete(exported.folder)
     assert leftovers(target.parent) == sorted({"second", *(["taken"] if target.exists() else [])})
 
@@ -186,5 +224,9 @@ def test_the_command_prints_where_it_is_and_what_holds_text(project: Path, tmp_p
     )
     assert json.loads(other.stdout)["kinds"] == ["adapter"]
     assert "chunks" not in other.stderr
-    code, error = error_of("export", str(project), str(tmp_path / "taken"))
+    code, error = error_of(
+        "export",
+        str(project),
+        str(tmp_path / "taken"),
+    )
     assert (code, error["code"]) == (2, "target-exists")

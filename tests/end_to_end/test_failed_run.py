@@ -19,7 +19,13 @@ def test_an_unusable_reranker_ends_a_run_before_it_begins_and_is_in_its_status(
     project: Path,
 ) -> None:
     ProjectFolder.open(project).change_settings({"search.reranker": "no-such-folder"})
-    completed = engine_here("adapt", str(project), "--force", "--json", check=False)
+    completed = engine_here(
+        "adapt",
+        str(project),
+        "--force",
+        "--json",
+        check=False,
+    )
     events = [json.loads(line) for line in completed.stdout.splitlines()]
     assert [event["event"] for event in events] == ["run_started", "stage_failed", "run_finished"]
     assert completed.returncode != 0
@@ -28,7 +34,12 @@ def test_an_unusable_reranker_ends_a_run_before_it_begins_and_is_in_its_status(
     printed = engine_here("status", str(project)).stdout
     assert "no-such-folder" in printed
     ProjectFolder.open(project).change_settings({"search.reranker": ""})
-    engine_here("run", str(project), "--only", "ingest")
+    engine_here(
+        "run",
+        str(project),
+        "--only",
+        "ingest",
+    )
     assert "failed" not in engine_here("status", str(project)).stdout
 
 
@@ -50,7 +61,12 @@ def test_what_a_later_stage_lacks_ends_a_run_before_it_begins(
 ) -> None:
     folder = ProjectFolder.open(project)
     folder.change_settings(changes)
-    completed = engine_here("adapt", str(project), "--json", check=False)
+    completed = engine_here(
+        "adapt",
+        str(project),
+        "--json",
+        check=False,
+    )
     started, failed, finished = (json.loads(line) for line in completed.stdout.splitlines())
     assert (started["event"], failed["event"], finished["state"]) == (
         "run_started",

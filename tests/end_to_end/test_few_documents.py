@@ -32,7 +32,11 @@ def corpus(place: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["untitled", "one title", "one file"])
-def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, kind: str) -> None:
+def test_parts_of_few_documents_are_held_out(
+    tmp_path: Path,
+    tiny_model: Path,
+    kind: str,
+) -> None:
     """Before, all untitled entries of a small set, and all entries of one title, were on one
     side: base was always served.
     """
@@ -73,7 +77,11 @@ def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, k
 
 def test_so_many_keys_are_chosen_whatever_their_hashes() -> None:
     keys = [str(number) for number in range(20)]
-    chosen = sample_keys(keys, 3, seed=1)
+    chosen = sample_keys(
+        keys,
+        3,
+        seed=1,
+    )
     assert len(set(chosen)) == 3
     assert chosen == sample_keys(keys[::-1], 3, seed=1)
     assert sample_keys(keys, 2, seed=1) == chosen[:2]

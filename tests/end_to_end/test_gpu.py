@@ -75,12 +75,21 @@ def test_a_run_on_a_gpu_gives_what_the_cpu_gives(
             on_gpu(project)
         projects.append(project)
     here, there = projects
-    np.testing.assert_allclose(losses(there), losses(here), rtol=LOSS_TOLERANCE)
+    np.testing.assert_allclose(
+        losses(there),
+        losses(here),
+        rtol=LOSS_TOLERANCE,
+    )
     texts = [
         path.read_text(encoding="utf-8")[:400]
         for path in sorted((tmp_path / "documents").iterdir())
     ]
-    check_same_encoder(resolve_model(str(tiny_model)), adapter(here), adapter(there), texts)
+    check_same_encoder(
+        resolve_model(str(tiny_model)),
+        adapter(here),
+        adapter(there),
+        texts,
+    )
 
 
 def on_gpu(project: ProjectFolder) -> None:

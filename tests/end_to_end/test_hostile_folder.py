@@ -49,7 +49,11 @@ def hostile(tmp_path: Path) -> Path:
 @pytest.fixture
 def small(make_project: Callable[..., Path], tmp_path: Path) -> Path:
     project = make_project(tmp_path / "small")
-    copy_documents(project / "documents", ("incidents",), 3)
+    copy_documents(
+        project / "documents",
+        ("incidents",),
+        3,
+    )
     return project
 
 

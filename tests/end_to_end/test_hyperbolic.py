@@ -28,7 +28,12 @@ from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUs
 from engine.vectors.index import VectorIndex
 
 QUERY = "who signs off a retrofit"
-CPU = Hardware("cpu", "float32", 1, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    1,
+    (),
+)
 
 
 def take_into_use(project: Path) -> Path:
@@ -46,7 +51,12 @@ def take_into_use(project: Path) -> Path:
                 trained, info=replace(trained.info, digest=stir(project / trained.info.adapter))
             )
         )
-        in_use = InUseInfo("adapted", 1.0, trained.info.adapter, "both")
+        in_use = InUseInfo(
+            "adapted",
+            1.0,
+            trained.info.adapter,
+            "both",
+        )
         store.put_artifact(
             replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use))
         )
@@ -89,7 +99,11 @@ def check_hits(project: Path, encoder: TransformerEncoder) -> dict[str, float]:
     }
 
 
-def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_from_training_to_search(
+    project: Path,
+    tiny_model: Path,
+    tmp_path: Path,
+) -> None:
     ProjectFolder.open(project).change_settings(
         {"training.similarity": "lorentz", "training.curvature": 1.0, "vectors.dtype": "i8"}
     )
@@ -111,7 +125,11 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
     assert set(lab["general"]["distances"]["systems"]) == {"base"}
 
     adapter = take_into_use(project)
-    encoder = TransformerEncoder.load(resolve_model(str(tiny_model)), adapter=adapter, hardware=CPU)
+    encoder = TransformerEncoder.load(
+        resolve_model(str(tiny_model)),
+        adapter=adapter,
+        hardware=CPU,
+    )
     lengths = check_hits(project, encoder)
     longest = max(lengths, key=lengths.__getitem__)
     first = index_of(project)
@@ -136,7 +154,12 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
     check_export(project, encoder, adapter, tmp_path)
 
 
-def check_export(project: Path, encoder: TransformerEncoder, adapter: Path, folder: Path) -> None:
+def check_export(
+    project: Path,
+    encoder: TransformerEncoder,
+    adapter: Path,
+    folder: Path,
+) -> None:
     """What is taken away gives the points, with what its note says."""
     exported = export_project(
         ProjectFolder.open(project), folder / "taken", ["adapter", "model", "vectors"]
@@ -152,4 +175,8 @@ def check_export(project: Path, encoder: TransformerEncoder, adapter: Path, fold
     vectors = np.load(folder / "taken" / "vectors" / "vectors.npy")
     assert vectors == pytest.approx(index_of(project).form.vectors(rows), abs=1e-5)
     with pytest.raises(UsageError):
-        export_project(ProjectFolder.open(project), folder / "other", ["onnx"])
+        export_project(
+            ProjectFolder.open(project),
+            folder / "other",
+            ["onnx"],
+        )

@@ -125,7 +125,11 @@ def test_an_updated_index_finds_the_same_as_a_rebuilt_one(project: Path) -> None
         return [[(hit["path"], round(hit["score"], 5)) for hit in hits] for hits in answers]
 
     updated = rankings()
-    engine_here("index", str(project), "--force")
+    engine_here(
+        "index",
+        str(project),
+        "--force",
+    )
     assert summary("embed", str(project), "--force")["embedded"] == 0
     assert all(updated)
     assert updated == rankings()
@@ -271,7 +275,11 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     def open_file(path: Path) -> str:
         if path.name in names:
-            raise PermissionError(13, "Permission denied", str(path))
+            raise PermissionError(
+                13,
+                "Permission denied",
+                str(path),
+            )
         return opened(path)
 
     monkeypatch.setattr(corpus_ingest, "hash_file", open_file)
@@ -518,7 +526,11 @@ def test_languages_that_are_stored_are_kept(small: Path) -> None:
     with closing(project.store()) as store:
         (brief,) = (document for document in store.documents() if document.path == "brief.txt")
         store.put_languages([(brief.id, "gsw")])
-    summary("index", str(small), "--force")
+    summary(
+        "index",
+        str(small),
+        "--force",
+    )
     with closing(project.store()) as store:
         assert {document.language for document in store.documents()} == {"en", "gsw"}
 

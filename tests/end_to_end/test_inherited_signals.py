@@ -47,7 +47,13 @@ def test_how_children_ended_is_learnt_where_sigchld_was_ignored() -> None:
 def test_a_stage_that_fails_ends_the_run_where_sigchld_was_ignored(tmp_path: Path) -> None:
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": ["documents"]}})
     (project.path / "documents").mkdir()
-    completed = run_ignoring_child_signal("-m", "engine", "run", str(project.path), "--json")
+    completed = run_ignoring_child_signal(
+        "-m",
+        "engine",
+        "run",
+        str(project.path),
+        "--json",
+    )
     events = [json.loads(line) for line in completed.stdout.splitlines()]
     failed = [
         (event["stage"], event["error"]["code"])

@@ -63,10 +63,18 @@ def judge(
 ) -> Callable[..., Any]:
     """Answer `engine judge` about some questions, a letter a line; return its summary."""
 
-    def run(questions: list[str], letters: list[str], *arguments: str) -> Any:
+    def run(
+        questions: list[str],
+        letters: list[str],
+        *arguments: str,
+    ) -> Any:
         file = tmp_path / "questions.txt"
         file.write_text("\n".join(questions), encoding="utf-8")
-        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{letter}\n" for letter in letters)))
+        monkeypatch.setattr(
+            sys,
+            "stdin",
+            io.StringIO("".join(f"{letter}\n" for letter in letters)),
+        )
         completed = engine_here(
             "judge", str(adapted.path), "--queries", str(file), *arguments, "--json"
         )
@@ -87,7 +95,11 @@ def choice_of(project: ProjectFolder, mode: str) -> Any:
     return json.loads(engine_here("report", str(project.path), "--json").stdout)["in_use"][mode]
 
 
-def answer_lists(project: ProjectFolder, judge: Callable[..., Any], better: bool) -> int:
+def answer_lists(
+    project: ProjectFolder,
+    judge: Callable[..., Any],
+    better: bool,
+) -> int:
     """Say of thirty questions that the candidate's list is better, or the reference's; return
     the number of answers.
     """
@@ -112,7 +124,11 @@ def test_a_preferred_candidate_comes_into_use(
     assert evaluation(adapted).hybrid.name == "base"
     contender = evaluation(adapted).hybrid_contender
     assert contender is not None
-    answers = answer_lists(adapted, judge, better=True)
+    answers = answer_lists(
+        adapted,
+        judge,
+        better=True,
+    )
     engine_here("adapt", str(adapted.path))
     outcome = evaluation(adapted)
     assert (outcome.hybrid.name, outcome.hybrid.standing) == (contender.name, "proved")

@@ -56,9 +56,17 @@ MOMENTS = [
 def changed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished project with more documents, so that every stage has work to do. Not run yet."""
     path = copy_project(finished, tmp_path_factory.mktemp("changed") / "project")
-    copy_documents(path / "documents", ("mail", "minutes"), 5)
+    copy_documents(
+        path / "documents",
+        ("mail", "minutes"),
+        5,
+    )
     shutil.rmtree(path / "documents" / "incidents")
-    copy_documents(path / "documents", ("incidents",), 6)
+    copy_documents(
+        path / "documents",
+        ("incidents",),
+        6,
+    )
     return path
 
 
@@ -82,7 +90,12 @@ def expected(before: dict[str, Path]) -> dict[str, object]:
     return figures(before["end"])
 
 
-def killed(project: Path, stage: str, point: str, *arguments: str) -> None:
+def killed(
+    project: Path,
+    stage: str,
+    point: str,
+    *arguments: str,
+) -> None:
     """Run `engine` until it, and the stage's process, are killed at that moment."""
     path = os.pathsep.join([KILLING, environment()["PYTHONPATH"]])
     run = subprocess.run(
@@ -252,7 +265,12 @@ def test_a_killed_child_ends_the_run_with_a_clear_error(
     # the stage waits for it: it cannot end before it is killed
     with ProjectFolder(project).locked("stage"):
         run = started(project, "index", "--force")
-        newest = new_run(run, project, earlier, lambda folder: (folder / "stage.json").exists())
+        newest = new_run(
+            run,
+            project,
+            earlier,
+            lambda folder: (folder / "stage.json").exists(),
+        )
         psutil.Process(json.loads((newest / "stage.json").read_text())["pid"]).kill()
     run.wait(60)
     failures = [

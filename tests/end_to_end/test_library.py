@@ -19,7 +19,12 @@ from engine.project.folder import ProjectFolder
 
 def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     project = Project.open(finished)
-    result = project.search("freezer door left open", mode="bm25", top=3, paths=("incidents/**",))
+    result = project.search(
+        "freezer door left open",
+        mode="bm25",
+        top=3,
+        paths=("incidents/**",),
+    )
     assert [hit.rank for hit in result.hits] == [1, 2, 3]
     assert all(hit.path.startswith("incidents/") for hit in result.hits)
     request = Search("freezer door left open", "keywords", paths=("incidents/**",))  # type: ignore[arg-type]
@@ -38,7 +43,13 @@ def test_an_opened_project_searches_and_reports(finished: Path) -> None:
 
 
 def test_figures_of_other_settings_are_called_out_of_date(adapted: ProjectFolder) -> None:
-    engine_here("config", "set", str(adapted.path), "ranking.m", "7")
+    engine_here(
+        "config",
+        "set",
+        str(adapted.path),
+        "ranking.m",
+        "7",
+    )
     assert Project.open(adapted.path).report().outdated == "train is stale"
     assert json.loads(engine_here("report", str(adapted.path), "--json").stdout)["outdated"]
     assert "train is stale" in engine_here("report", str(adapted.path)).stderr

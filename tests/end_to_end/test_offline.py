@@ -25,7 +25,11 @@ def no_network() -> list[str]:
     """
     command = ["unshare", "-n"]
     try:
-        completed = subprocess.run([*command, "true"], capture_output=True, check=False)
+        completed = subprocess.run(
+            [*command, "true"],
+            capture_output=True,
+            check=False,
+        )
     except FileNotFoundError:
         return []
     return command if completed.returncode == 0 else []
@@ -90,10 +94,18 @@ def test_the_example_of_the_library_page_and_every_search_mode_without_network(
     }
 
 
-def example(project: Path, documents: Path, model: Path) -> str:
+def example(
+    project: Path,
+    documents: Path,
+    model: Path,
+) -> str:
     """The code of docs/LIBRARY.md's example with places, a model and settings of the test's own."""
     page = (ROOT / "docs" / "LIBRARY.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    (code,) = re.findall(
+        r"```python\n(.*?)```",
+        page,
+        flags=re.S,
+    )
     copy_documents(documents, ("incidents",), 5)
     small = (
         f'{{"preset": "quick", "steps": 2}}, encoder={{"model": {str(model)!r}}},'

@@ -28,7 +28,11 @@ DOCUMENT = "the news of "
 WEB_SEARCH = "Given a web search query, retrieve relevant passages that answer the query"
 
 
-def create_project(path: Path, model: Path, **encoder: str) -> ProjectFolder:
+def create_project(
+    path: Path,
+    model: Path,
+    **encoder: str,
+) -> ProjectFolder:
     settings = {
         "corpus": {"paths": ["documents"], "chunk_tokens": 96},
         "encoder": {"model": str(model), "device": "cpu", "dtype": "float32", **encoder},
@@ -43,7 +47,11 @@ def create_project(path: Path, model: Path, **encoder: str) -> ProjectFolder:
 
 def test_the_space_at_the_end_of_a_prompt_counts(tmp_path: Path, tiny_model: Path) -> None:
     assert validate({"encoder": {"query_prompt": "query: "}}).encoder.query_prompt == "query: "
-    project = create_project(tmp_path / "project", tiny_model, query_prompt=QUERY)
+    project = create_project(
+        tmp_path / "project",
+        tiny_model,
+        query_prompt=QUERY,
+    )
     assert ProjectFolder.open(project.path).settings().encoder.query_prompt == QUERY
     project.change_settings({"encoder.document_prompt": DOCUMENT})
     assert project.settings().encoder.document_prompt == DOCUMENT
@@ -60,7 +68,11 @@ def test_prompts_of_the_project_come_before_those_of_the_model(tiny_model: Path)
         "an adapter that was trained without the prompt would stay"
     )
     assert model.with_prompts(None, None) is model
-    plain = {"model": str(tiny_model), "query_prompt": "", "document_prompt": ""}
+    plain = {
+        "model": str(tiny_model),
+        "query_prompt": "",
+        "document_prompt": "",
+    }
     assert read_prompts(project_model(validate({"encoder": plain}))) == Prompts("", "")
 
 
@@ -74,7 +86,12 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(
         document_prompt=DOCUMENT,
         pooling="cls",
     )
-    engine_here("run", str(project.path), "--only", "ingest,index,embed")
+    engine_here(
+        "run",
+        str(project.path),
+        "--only",
+        "ingest,index,embed",
+    )
     from engine.api import Project
 
     with_prompts = Project.open(project.path)
@@ -97,7 +114,11 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(
         for status in all_status(ProjectSnapshot(project, project.settings(), store))
     }
     assert (states["ingest"], states["embed"]) == ("done", "stale")
-    before = encoder_fingerprint_of(ProjectSnapshot(project, project.settings(), store), None, 1.0)
+    before = encoder_fingerprint_of(
+        ProjectSnapshot(project, project.settings(), store),
+        None,
+        1.0,
+    )
     assert before != encoder.fingerprint
     store.close()
 

@@ -59,5 +59,11 @@ def test_the_page_says_what_was_run_opened_and_refused(
     ).stdout
     assert code.split()[0] == proof["code"]
     assert str(weights) in page.read_text()
-    again = engine_here("doctor", "--proof", str(page), "--json", check=False)
+    again = engine_here(
+        "doctor",
+        "--proof",
+        str(page),
+        "--json",
+        check=False,
+    )
     assert json.loads(again.stderr.splitlines()[-1])["code"] == "target-exists"

@@ -106,7 +106,11 @@ def half_export(place: Path, name: str) -> Path:
 
 def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
-    export_project(folder, tmp_path / "taken", ["chunks"])
+    export_project(
+        folder,
+        tmp_path / "taken",
+        ["chunks"],
+    )
     half = half_export(tmp_path, "other")
     (tmp_path / "packed").touch()
     with (
@@ -153,14 +157,26 @@ def test_a_record_that_names_other_folders_removes_nothing(
     (place / "kept" / LOCK).touch()
     (place / ".gone.12ab34cd.part").symlink_to(place / "kept")
     busy = half_export(place, "busy")
-    names = ["victim", "nothing", "gone", "busy", "elsewhere/../victim", "nul\0", "*"]
+    names = [
+        "victim",
+        "nothing",
+        "gone",
+        "busy",
+        "elsewhere/../victim",
+        "nul\0",
+        "*",
+    ]
     (project / RECORD).write_text(
         json.dumps([{"folder": str(place / name), "kinds": ["chunks"]} for name in names])
     )
     before = sorted(place.rglob("*"))
     with FileLock(busy / LOCK):
         if way == "export":
-            export_project(ProjectFolder.open(project), tmp_path / "taken", ["chunks"])
+            export_project(
+                ProjectFolder.open(project),
+                tmp_path / "taken",
+                ["chunks"],
+            )
         else:
             assert UNFINISHED not in {
                 item.what for item in purge(ProjectFolder.open(project)).removed
@@ -170,7 +186,11 @@ def test_a_record_that_names_other_folders_removes_nothing(
 
 def test_the_list_of_recents_forgets_it_alone(project: Path) -> None:
     file = user_state_path("bmembed", appauthor=False) / "recent.json"
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.parent.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     file.write_text(json.dumps(["/other", str(project), "/third"]))
     purge(ProjectFolder.open(project))
     assert json.loads(file.read_text()) == ["/other", "/third"]
@@ -179,7 +199,11 @@ def test_the_list_of_recents_forgets_it_alone(project: Path) -> None:
 
 def test_places_that_may_still_hold_text_are_listed(project: Path) -> None:
     fault = user_state_path("bmembed", appauthor=False) / "fault-20300101-000000.txt"
-    fault.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fault.parent.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     fault.write_text("x")
     purged = purge(ProjectFolder.open(project))
     assert str(fault) in places_elsewhere(purged)
@@ -319,7 +343,11 @@ def test_the_command_asks(project: Path) -> None:
     code, output = answer(project, b"y\n")
     assert (code, sorted(path.name for path in project.iterdir())) == (0, ["documents"])
     assert str(project / "documents") in output, "what is left elsewhere"
-    code, error = error_of("purge", str(project), "--yes")
+    code, error = error_of(
+        "purge",
+        str(project),
+        "--yes",
+    )
     assert (code, error["code"]) == (2, "project-missing")
 
 

@@ -50,8 +50,17 @@ def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     ]
     questions = project / "more.jsonl"
     questions.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
-    engine_here("import-judgments", str(project), str(questions))
-    engine_here("run", str(project), "--only", "ingest,evaluate")
+    engine_here(
+        "import-judgments",
+        str(project),
+        str(questions),
+    )
+    engine_here(
+        "run",
+        str(project),
+        "--only",
+        "ingest,evaluate",
+    )
     printed = json.loads(engine_here("report", str(project), "--json").stdout)
     return read_report(Path(printed["folder"]))
 
@@ -152,7 +161,12 @@ def fits(key: Path_, path: Path_) -> bool:
     )
 
 
-def describes(key: Path_, unit: str, path: Path_, value: Any) -> bool:
+def describes(
+    key: Path_,
+    unit: str,
+    path: Path_,
+    value: Any,
+) -> bool:
     if fits(key, path) or (unit == "any" and fits(key, path[: len(key)])):
         return True
     return value in (None, [], {}) and fits(
@@ -204,10 +218,18 @@ def own_words() -> list[str]:
         for block in re.findall(blocks, source, re.DOTALL)
         for text in re.findall(r'"([^"]*)"', block)
     )
-    parts = re.split(f"{blocks}|<[^>]*>", source, flags=re.DOTALL)
+    parts = re.split(
+        f"{blocks}|<[^>]*>",
+        source,
+        flags=re.DOTALL,
+    )
     words = [*literals, *(" ".join(part.split()) for part in parts)]
     words += [SCALE, "of 100"]  # of the verdict
-    return sorted({word for word in words if re.search(r"\d", word)}, key=len, reverse=True)
+    return sorted(
+        {word for word in words if re.search(r"\d", word)},
+        key=len,
+        reverse=True,
+    )
 
 
 def told_texts(report: dict[str, Any]) -> list[str]:
@@ -222,7 +244,11 @@ def told_texts(report: dict[str, Any]) -> list[str]:
         text for text in texts if re.search(r"\d", text) and re.search(r"[^\W\d]|\..*\.", text)
     }
     quoted |= {report["created"][:10], report["created"][11:16]}
-    return sorted(quoted, key=len, reverse=True)
+    return sorted(
+        quoted,
+        key=len,
+        reverse=True,
+    )
 
 
 def numbers_on_page(page: str, report: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -76,8 +76,17 @@ def ranked(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[...,
         "learning_rate": 1e-3,
     }
     path = make_project(tmp_path_factory.mktemp("ranked") / "project", training=quick)
-    copy_documents(path / "documents", ("incidents", "policies"), 6)
-    engine("run", str(path), "--only", "ingest,index,generate,rank")
+    copy_documents(
+        path / "documents",
+        ("incidents", "policies"),
+        6,
+    )
+    engine(
+        "run",
+        str(path),
+        "--only",
+        "ingest,index,generate,rank",
+    )
     return path
 
 
@@ -85,19 +94,36 @@ def launched(launcher: str, *arguments: str) -> subprocess.CompletedProcess[str]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", *LAUNCHERS[launcher], str(port), "-m", "engine", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        *LAUNCHERS[launcher],
+        str(port),
+        "-m",
+        "engine",
+        *arguments,
+    ]
     return subprocess.run(
         command, capture_output=True, text=True, env=environment(), timeout=240, check=False
     )
 
 
-def check_same_training(first: Path, other: Path, model: Path) -> None:
+def check_same_training(
+    first: Path,
+    other: Path,
+    model: Path,
+) -> None:
     """Assert that the adapters of two projects with the same documents were trained alike."""
     documents = sorted((first / "documents").rglob("*.md"))[:20]
     texts = [path.read_text(encoding="utf-8")[:400] for path in documents]
     (ours,) = (first / "adapters").iterdir()
     (theirs,) = (other / "adapters").iterdir()
-    check_same_encoder(resolve_model(str(model)), ours, theirs, texts)
+    check_same_encoder(
+        resolve_model(str(model)),
+        ours,
+        theirs,
+        texts,
+    )
 
 
 def read_events(project: Path, kind: type[Event]) -> list[Any]:
@@ -115,7 +141,11 @@ def test_two_launched_processes_train_the_projects_adapter(
         pytest.skip("accelerate is not installed")
     alone, both = (Path(shutil.copytree(ranked, tmp_path / name)) for name in ("alone", "both"))
     engine("train", str(alone))
-    completed = launched(launcher, "train", str(both))
+    completed = launched(
+        launcher,
+        "train",
+        str(both),
+    )
     assert completed.returncode == 0, completed.stderr
     check_same_training(alone, both, tiny_model)
     assert len(read_events(both, RunStarted)) == 1
@@ -124,7 +154,11 @@ def test_two_launched_processes_train_the_projects_adapter(
         "2"
     ]
     # What is up to date is not trained again, and the second process does not wait for it.
-    again = launched(launcher, "train", str(both))
+    again = launched(
+        launcher,
+        "train",
+        str(both),
+    )
     assert again.returncode == 0, again.stderr
     assert read_events(both, StageSkipped)
 
@@ -137,7 +171,12 @@ def test_a_launch_that_is_cancelled_ends_without_a_traceback(ranked: Path, tmp_p
     opened.folder.change_settings({"training.steps": 5000, "training.eval_every": 5000})
     opened.close()
     with ThreadPoolExecutor() as pool:
-        launch = pool.submit(launched, "torchrun", "train", str(project))
+        launch = pool.submit(
+            launched,
+            "torchrun",
+            "train",
+            str(project),
+        )
         end = time.monotonic() + 120
         while not (list((project / "runs").glob("*")) and read_events(project, TrainStep)):
             assert time.monotonic() < end, "no step was trained"
@@ -156,7 +195,11 @@ def test_a_launch_that_is_cancelled_ends_without_a_traceback(ranked: Path, tmp_p
 
 @pytest.mark.slow
 def test_an_error_of_the_leader_ends_the_launch(tmp_path: Path) -> None:
-    completed = launched("torchrun", "train", str(tmp_path / "nowhere"))
+    completed = launched(
+        "torchrun",
+        "train",
+        str(tmp_path / "nowhere"),
+    )
     assert completed.returncode != 0
     assert "nowhere" in completed.stderr
 
@@ -204,7 +247,15 @@ def node(
 
 
 def can_hide(folder: Path) -> bool:
-    command = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(folder)]
+    command = [
+        "unshare",
+        "-rm",
+        "mount",
+        "-t",
+        "tmpfs",
+        "none",
+        str(folder),
+    ]
     return (
         shutil.which("unshare") is not None
         and subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -231,7 +282,14 @@ def test_a_machine_that_has_neither_project_nor_model_helps_to_train(
     port = free_port()
     launches = []
     for rank, (project, without) in enumerate(((both, None), (tmp_path / "nowhere", tiny_model))):
-        options = ["--nnodes", "2", "--node-rank", str(rank), "--rdzv-backend", "static"]
+        options = [
+            "--nnodes",
+            "2",
+            "--node-rank",
+            str(rank),
+            "--rdzv-backend",
+            "static",
+        ]
         launches.append(node(port, "train", str(project), options=options, without=without))
     for process in launches:
         assert process.communicate(timeout=240)[1].count("Traceback") == 0
@@ -260,7 +318,15 @@ def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(
         opened.close()
     engine("train", str(alone))
     port = free_port()
-    options = ["--nnodes", "1:2", "--max-restarts", "3", "--rdzv-backend", "c10d", "--rdzv-conf"]
+    options = [
+        "--nnodes",
+        "1:2",
+        "--max-restarts",
+        "3",
+        "--rdzv-backend",
+        "c10d",
+        "--rdzv-conf",
+    ]
     launches = [
         node(port, "train", str(both), options=[*options, f"last_call_timeout=5,is_host={host}"])
         for host in (1, 0)

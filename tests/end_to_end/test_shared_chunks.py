@@ -50,7 +50,11 @@ def test_another_encoder_changes_neither_chunks_nor_queries(project: Path, tmp_p
     assert finished.keys() == {"ingest"}
     assert (finished["ingest"]["files_read"], finished["ingest"]["new_chunks"]) == (0, 0)
     assert stale_with(project) == MADE_ANEW
-    engine_here("generate", str(project), "--force")
+    engine_here(
+        "generate",
+        str(project),
+        "--force",
+    )
     after = store.artifact(QueriesInfo)
     assert before is not None
     assert after is not None
@@ -75,7 +79,12 @@ def test_how_long_texts_are_cut_or_padded_is_no_rule_of_a_tokenizer(
     rules = json.loads(original.read_text())
     copy = tmp_path / "tokenizer.json"
     other = tmp_path / "other.json"
-    cut = {"direction": "Right", "max_length": 64, "strategy": "LongestFirst", "stride": 0}
+    cut = {
+        "direction": "Right",
+        "max_length": 64,
+        "strategy": "LongestFirst",
+        "stride": 0,
+    }
     copy.write_text(json.dumps({**rules, "truncation": cut}, indent=2))
     other.write_text(json.dumps({**rules, "normalizer": None}))
     assert (

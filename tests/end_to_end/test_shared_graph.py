@@ -49,7 +49,11 @@ def first(
     machine.data.mkdir()
     model = shutil.copytree(tiny_model, root / "model")
     make_project(machine.project, encoder={"model": str(model)})
-    copy_documents(machine.project / "documents", ("policies",), 6)
+    copy_documents(
+        machine.project / "documents",
+        ("policies",),
+        6,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(DATA, str(machine.data))
         engine_here("run", str(machine.project))
@@ -57,7 +61,11 @@ def first(
 
 
 @pytest.fixture
-def machine(first: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(
+    first: Machine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Machine:
     """A copy of the first, the only one that uses its data folder."""
     copy = Machine(tmp_path / "data", tmp_path / "project")
     shutil.copytree(first.data, copy.data)
@@ -93,7 +101,11 @@ def test_a_second_project_takes_no_room_for_it(
     written = graph.stat().st_mtime_ns
     settings = ProjectFolder(machine.project).settings()
     second = make_project(tmp_path / "second", encoder={"model": settings.encoder.model})
-    copy_documents(second / "documents", ("minutes",), 6)
+    copy_documents(
+        second / "documents",
+        ("minutes",),
+        6,
+    )
     engine_here("run", str(second))
     assert [(path, path.stat().st_mtime_ns) for path in machine.graphs] == [(graph, written)]
     for project in (machine.project, second):
@@ -126,7 +138,11 @@ def test_one_that_is_damaged_is_missed_by_nobody_and_written_again(
         shutil.rmtree(graph.parent)
     assert scores(machine.project) == pytest.approx(expected, abs=1e-4)
     assert not is_settled(index_of(machine.project))
-    completed = engine_here("run", str(machine.project), "--json")
+    completed = engine_here(
+        "run",
+        str(machine.project),
+        "--json",
+    )
     embedded = [json.loads(line) for line in completed.stdout.splitlines()]
     summaries = [event["summary"] for event in embedded if event["event"] == "stage_finished"]
     assert [summary["embedded"] for summary in summaries if "embedded" in summary] == [0]
@@ -143,12 +159,20 @@ def test_a_bundle_holds_it_and_needs_neither_the_data_folder_nor_the_model(
 ) -> None:
     expected = scores(machine.project)
     model = Path(ProjectFolder(machine.project).settings().encoder.model)
-    engine_here("bundle", str(machine.project), str(tmp_path / "file.bundle"))
+    engine_here(
+        "bundle",
+        str(machine.project),
+        str(tmp_path / "file.bundle"),
+    )
     monkeypatch.setenv(DATA, str(tmp_path / "elsewhere"))
     model.rename(model.with_name("hidden"))
     try:
         unpacked = tmp_path / "made"
-        engine_here("unbundle", str(tmp_path / "file.bundle"), str(unpacked))
+        engine_here(
+            "unbundle",
+            str(tmp_path / "file.bundle"),
+            str(unpacked),
+        )
         index = index_of(unpacked)
         assert {path.name for path in (index / FOLDER).iterdir()} == {*FILES}
         assert is_settled(index)
@@ -161,12 +185,22 @@ def test_a_bundle_holds_it_and_needs_neither_the_data_folder_nor_the_model(
 @pytest.mark.skipif(not is_superuser(), reason="only root may give files to any group")
 def test_a_group_gets_a_copy_and_runs_keep_it_so(machine: Machine) -> None:
     (graph,) = machine.graphs
-    engine_here("share", str(machine.project), "--group", "daemon", "--yes")
+    engine_here(
+        "share",
+        str(machine.project),
+        "--group",
+        "daemon",
+        "--yes",
+    )
     folder = index_of(machine.project) / FOLDER
     assert {path.name: mode(path) for path in folder.iterdir()} == dict.fromkeys(FILES, 0o640)
     assert mode(graph) == 0o600
     assert unused_graphs() == [graph.parent]
-    copy_documents(machine.project / "documents", ("minutes",), 2)
+    copy_documents(
+        machine.project / "documents",
+        ("minutes",),
+        2,
+    )
     engine_here("run", str(machine.project))
     folder = index_of(machine.project) / FOLDER
     assert {path.name: mode(path) for path in folder.iterdir()} == dict.fromkeys(FILES, 0o640)
@@ -174,9 +208,17 @@ def test_a_group_gets_a_copy_and_runs_keep_it_so(machine: Machine) -> None:
 
 
 def test_a_purge_leaves_no_former_place_of_a_moved_project(machine: Machine) -> None:
-    engine_here("embed", str(machine.project), "--force")
+    engine_here(
+        "embed",
+        str(machine.project),
+        "--force",
+    )
     moved = machine.project.rename(machine.project.with_name("renamed"))
-    engine_here("embed", str(moved), "--force")
+    engine_here(
+        "embed",
+        str(moved),
+        "--force",
+    )
     records = machine.data / "bmembed" / "query-encoders" / "projects"
     assert {json.loads(record.read_text()) for record in records.iterdir()} == {
         str(machine.project),

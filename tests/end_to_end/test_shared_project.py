@@ -84,7 +84,13 @@ def shared(place: Path, tiny_model: Path) -> ProjectFolder:
     write(place, 0)
     engine_here("run", str(project.path))
     shutil.copytree(project.path, place / "own")
-    engine_here("share", str(project.path), "--group", "daemon", "--yes")
+    engine_here(
+        "share",
+        str(project.path),
+        "--group",
+        "daemon",
+        "--yes",
+    )
     return project
 
 
@@ -94,7 +100,12 @@ def write(place: Path, turn: int) -> None:
         (place / "documents" / f"{number}.txt").write_text(text)
 
 
-def reader(project: ProjectFolder, group: int, mode: str, times: int) -> subprocess.Popen[str]:
+def reader(
+    project: ProjectFolder,
+    group: int,
+    mode: str,
+    times: int,
+) -> subprocess.Popen[str]:
     """A process of another user's that searches so many times when it is told to, or until it is
     told to stop for 0.
     """
@@ -164,7 +175,12 @@ def test_one_who_may_only_read_searches_and_leaves_nothing(
     else:
         store = None
     try:
-        process = reader(shared, GROUP, mode, 2)
+        process = reader(
+            shared,
+            GROUP,
+            mode,
+            2,
+        )
         before = tree(shared.path)
         tell(process)
         searches = answers(process)
@@ -178,7 +194,12 @@ def test_one_who_may_only_read_searches_and_leaves_nothing(
 
 
 def test_one_outside_the_group_reads_nothing(shared: ProjectFolder) -> None:
-    process = reader(shared, STRANGER, "bm25", 1)
+    process = reader(
+        shared,
+        STRANGER,
+        "bm25",
+        1,
+    )
     tell(process)
     (error,) = answers(process)
     assert isinstance(error, dict)

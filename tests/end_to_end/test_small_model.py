@@ -83,7 +83,11 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     with closing(folder.store()) as store:
         digest = stir(project / (trained.info.adapter or ""))
         store.put_artifact(replace(trained, info=replace(trained.info, digest=digest)))
-        in_use = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter)
+        in_use = InUseInfo(
+            "interpolated-0.5",
+            0.5,
+            trained.info.adapter,
+        )
         store.put_artifact(
             replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use))
         )
@@ -120,7 +124,11 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
 
     # The small model's adapter can be taken away, the black box cannot.
     target = tmp_path / "taken"
-    exported = export_project(folder, target, ["adapter"])
+    exported = export_project(
+        folder,
+        target,
+        ["adapter"],
+    )
     assert exported is not None
     card = (target / "adapter" / "README.md").read_text()
     geometry = read_geometry(adapter)
@@ -129,7 +137,11 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     assert f"{geometry.small_scale}" in card
     assert read_geometry(target / "adapter") == geometry
     with pytest.raises(UsageError) as refused:
-        export_project(folder, tmp_path / "refused", ["model"])
+        export_project(
+            folder,
+            tmp_path / "refused",
+            ["model"],
+        )
     assert refused.value.code == "encoder-not-exportable"
     (model,) = [finding for finding in examine(folder) if finding.topic == "model"]
     assert model.state == "good"

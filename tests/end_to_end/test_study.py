@@ -32,7 +32,12 @@ SMALL = (
 
 
 def study(*arguments: str) -> tuple[dict[str, Any], str]:
-    completed = engine_here("study", *arguments, *SMALL, "--json")
+    completed = engine_here(
+        "study",
+        *arguments,
+        *SMALL,
+        "--json",
+    )
     return json.loads(completed.stdout), completed.stderr
 
 
@@ -61,7 +66,12 @@ def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(
     assert html.parse(project / "studies" / "bmembed-t7.html").xpath("//td[@class='n']")
     assert json.loads((project / "studies" / "bmembed-t7.json").read_text())["finished"] == 2
     by_hand.change_settings({**page["cells"][0]["changes"], "evaluation.interpolation_weights": []})
-    engine_here("run", str(by_hand.path), "--only", "rank,train,evaluate")
+    engine_here(
+        "run",
+        str(by_hand.path),
+        "--only",
+        "rank,train,evaluate",
+    )
     adapted = json.loads(engine_here("report", str(by_hand.path), "--json").stdout)["tables"][
         "judged"
     ]["systems"]["adapted"]
@@ -71,10 +81,19 @@ def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(
 
 def test_mafin_is_measured_next_to_the_project_s_encoder(project: Path, tmp_path: Path) -> None:
     small = build_tiny_model(tmp_path / "small", seed=3)
-    beside = ("--set", f"encoder.small_model={small}", "--set", "training.epochs=1")
+    beside = (
+        "--set",
+        f"encoder.small_model={small}",
+        "--set",
+        "training.epochs=1",
+    )
     code = engine_here("study", "mafin-t1", str(project), check=False).returncode
     assert code == DatasetError.exit_code, "there is no small model"
-    page, _ = study("mafin-t1", str(project), *beside)
+    page, _ = study(
+        "mafin-t1",
+        str(project),
+        *beside,
+    )
     rows = {row["system"]: row["values"] for row in page["rows"]}
     assert list(rows) == [
         "Black-box model",
@@ -90,7 +109,11 @@ def test_mafin_is_measured_next_to_the_project_s_encoder(project: Path, tmp_path
     assert rows["Mafin"]["Δ recall@5"]["value"] == pytest.approx(
         rows["Mafin"]["recall@5"]["value"] - rows["Black-box model"]["recall@5"]["value"]
     )
-    other, messages = study("mafin-t3", str(project), *beside)
+    other, messages = study(
+        "mafin-t3",
+        str(project),
+        *beside,
+    )
     assert "0 to train" in messages.splitlines()[0]
     assert [row["system"] for row in other["rows"]] == ["λ-Mafin", "Mafin"]
     assert other["rows"][1]["values"]["recall@3"] == rows["Mafin"]["recall@3"]
@@ -98,7 +121,13 @@ def test_mafin_is_measured_next_to_the_project_s_encoder(project: Path, tmp_path
 
 def test_all_studies_in_one_go(project: Path) -> None:
     options = ("--set", "training.epochs=1", "--dry-run")
-    completed = engine_here("study", "all", str(project), *SMALL, *options)
+    completed = engine_here(
+        "study",
+        "all",
+        str(project),
+        *SMALL,
+        *options,
+    )
     listed = [row["name"] for row in json.loads(engine_here("study", "--list", "--json").stdout)]
     left_out = {
         line.split()[0] for line in completed.stderr.splitlines() if " is left out: " in line
@@ -106,7 +135,11 @@ def test_all_studies_in_one_go(project: Path) -> None:
     assert left_out == {"bmembed-t8", *(name for name in listed if name.startswith("mafin"))}
     plans = json.loads(engine_here("study", "all", str(project), *SMALL, *options, "--json").stdout)
     assert {plan["name"] for plan in plans} == {*listed} - left_out
-    announced = re.findall(r"^(\d+) cells?: ", completed.stderr, re.MULTILINE)
+    announced = re.findall(
+        r"^(\d+) cells?: ",
+        completed.stderr,
+        re.MULTILINE,
+    )
     cell_counts = [len(plan["cells"]) for plan in plans]
     assert [int(count) for count in announced] == [count for count in cell_counts if count]
 
@@ -125,7 +158,12 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
     listed = json.loads(engine_here("study", "--list", str(data), "--json").stdout)
     assert {row["to_do"] for row in listed} == {None}, "there is no project of it yet"
-    page, _ = study("domain-t1", str(data), "--output", str(output))
+    page, _ = study(
+        "domain-t1",
+        str(data),
+        "--output",
+        str(output),
+    )
     (row,) = page["rows"]
     assert (row["values"]["evaluation queries"], row["values"]["documents"]) == (2, 3)
     assert row["values"]["training queries"] > row["values"]["held-out queries"] > 0
@@ -136,9 +174,19 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     answers = [row["values"]["answer"] for row in questions["rows"]]
     assert answers == [" ".join(text[:200].split()) for text in texts[:2]]
     second = shutil.copytree(data, tmp_path / "second" / "data")
-    both, _ = study("domain-t1", str(data), str(second))
+    both, _ = study(
+        "domain-t1",
+        str(data),
+        str(second),
+    )
     folders = {query_set["folder"] for query_set in both["sets"]}
-    both, _ = study("domain-t1", str(data), str(second), "--output", str(output))
+    both, _ = study(
+        "domain-t1",
+        str(data),
+        str(second),
+        "--output",
+        str(output),
+    )
     assert both["mean"]["rows"][0]["values"]["documents"] == 3
     assert json.loads((output / "domain-t1.json").read_text())["project"] == "mean of 2"
     folders |= {query_set["folder"] for query_set in both["sets"]}
@@ -164,7 +212,11 @@ def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: P
     (data / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n")
 
     def queries_of(*options: str) -> int:
-        page, notes = study("bmembed-t1", str(data), *options)
+        page, notes = study(
+            "bmembed-t1",
+            str(data),
+            *options,
+        )
         assert "cell" not in notes, "it has no trainings"
         return int(page["rows"][0]["values"]["synthesized queries"])
 
@@ -175,7 +227,12 @@ def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: P
     dev.write_text("query-id\tcorpus-id\tscore\nv0\td0\t1\n")
     with (data / "queries.jsonl").open("a") as file:
         file.write("\n" + json.dumps({"_id": "v0", "text": texts[0][70:130]}))
-    sizes, _ = study("domain-t1", str(data), "--queries", str(dev.with_name("train.tsv")))
+    sizes, _ = study(
+        "domain-t1",
+        str(data),
+        "--queries",
+        str(dev.with_name("train.tsv")),
+    )
     values = sizes["rows"][0]["values"]
     parts = ("training queries", "validation queries", "held-out queries")
     assert [values[part] for part in parts] == [2, 1, 0], "all of train is trained, dev stops it"
@@ -186,7 +243,11 @@ def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: P
         ((none, "--queries", train, "--validation", str(dev)), "queries-of-a-project"),
         ((str(data), "--validation", str(dev)), "validation-without-queries"),
     ):
-        code, error = error_of("study", "bmembed-t1", *arguments)
+        code, error = error_of(
+            "study",
+            "bmembed-t1",
+            *arguments,
+        )
         assert (code, error["code"]) == (2, expected)
 
 
@@ -199,8 +260,17 @@ def test_a_server_as_base_model_has_rows_of_its_own_and_no_key(
 
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
     with serving(lambda *_: "", embed) as server:
-        named = ("--model", f"{server.url}#small-3", "--model", str(tiny_model))
-        page, _ = study("bmembed-t6", str(project), *named)
+        named = (
+            "--model",
+            f"{server.url}#small-3",
+            "--model",
+            str(tiny_model),
+        )
+        page, _ = study(
+            "bmembed-t6",
+            str(project),
+            *named,
+        )
     rows = {(row["model"], row["system"]): row for row in page["rows"]}
     assert list(rows)[:2] == [("small-3", "Base"), ("small-3", "BMEmbed")]
     assert rows["small-3", "Base"]["values"]["hit@10"]["value"] >= 0

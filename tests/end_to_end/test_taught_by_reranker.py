@@ -53,6 +53,11 @@ def test_its_scores_teach_and_are_kept(project: Path, tmp_path: Path) -> None:
     # 12 lists of the evidence chunk, two by BM25 and two by the encoder, some of them the same.
     scores = count_scores(project)
     assert 12 * 3 <= scores <= 12 * 5
-    engine_here("train", str(project), "--force", "--json")
+    engine_here(
+        "train",
+        str(project),
+        "--force",
+        "--json",
+    )
     assert count_scores(project) == scores, "nothing was scored again"
     assert read_adapter(folder).digest == adapter.digest

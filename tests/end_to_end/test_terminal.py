@@ -31,7 +31,11 @@ def project_of(screen: Terminal, name: str) -> Path:
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) -> None:
-    copy_documents(tmp_path / "papers", ("incidents",), 20)
+    copy_documents(
+        tmp_path / "papers",
+        ("incidents",),
+        20,
+    )
     with terminal(tmp_path / "home", size) as screen:
         screen.start()
         assert "Try the sample" in screen.until("New project")
@@ -61,7 +65,11 @@ def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) ->
 @pytest.mark.parametrize("way", ["line", pytest.param("kill", marks=pytest.mark.slow)])
 def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> None:
     """A lost line, or `kill`: neither the server of searches nor a sample stays behind."""
-    copy_documents(tmp_path / "papers", ("incidents",), 3)
+    copy_documents(
+        tmp_path / "papers",
+        ("incidents",),
+        3,
+    )
     with (
         serving(lambda _request, _number: Raw(wait=threading.Event())) as endpoint,
         terminal(tmp_path / "home") as screen,
@@ -73,7 +81,12 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
                 "queries": {"backend": "endpoint", "endpoint": endpoint.url},
             },
         )
-        engine_here("run", str(project.path), "--only", "ingest,index")
+        engine_here(
+            "run",
+            str(project.path),
+            "--only",
+            "ingest,index",
+        )
         screen.start(str(project.path))
         screen.until("Keywords only")
         # in the search field a digit is typed, and Escape with a digit right behind it is Alt
@@ -167,7 +180,11 @@ def steps_in(log: Path) -> list[int]:
     return [event.step for event, _ in events.read(log) if isinstance(event, events.TrainStep)]
 
 
-def wait_until(true: Callable[[], object], what: str, seconds: float = 120) -> None:
+def wait_until(
+    true: Callable[[], object],
+    what: str,
+    seconds: float = 120,
+) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"it did not come to this: {what}"

@@ -45,7 +45,11 @@ def test_which_numbers_are_private(number: str, private: bool) -> None:
         ("https", "8.8.8.8", True),
     ],
 )
-def test_where_a_key_cannot_be_read_on_the_way(scheme: str, number: str, kept: bool) -> None:
+def test_where_a_key_cannot_be_read_on_the_way(
+    scheme: str,
+    number: str,
+    kept: bool,
+) -> None:
     assert Address.parse(f"{scheme}://models.example/v1").keeps_secret(number) is kept
 
 
@@ -68,9 +72,17 @@ def test_a_name_is_judged_by_where_it_leads(monkeypatch: pytest.MonkeyPatch) -> 
 
     real_connect = socket.socket.connect
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(
+        socket.socket,
+        "connect",
+        connect,
+    )
     with fails(SettingsError, "endpoint-public", "models.example (93.184.216.34)"):
-        Client(Address.parse("http://models.example/v1")).send("/v1/x", {}, seconds=5)
+        Client(Address.parse("http://models.example/v1")).send(
+            "/v1/x",
+            {},
+            seconds=5,
+        )
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,17 @@ from engine.llm.requests import Request
 from engine.llm.shapes import PAIRS
 
 
-def send(url: str, path: str, body: dict[str, Any] | None, note: Callable[[], object]) -> Response:
-    return Client(Address.parse(url), note=note).send(path, body, seconds=60)
+def send(
+    url: str,
+    path: str,
+    body: dict[str, Any] | None,
+    note: Callable[[], object],
+) -> Response:
+    return Client(Address.parse(url), note=note).send(
+        path,
+        body,
+        seconds=60,
+    )
 
 
 def test_each_server_is_kept_once_and_for_the_user_alone(tmp_path: Path) -> None:
@@ -43,16 +52,31 @@ def test_nothing_is_sent_where_it_cannot_be_kept() -> None:
 
     with serving(good) as server:
         with pytest.raises(NoAnswerError, match="no space left"):
-            send(server.url, "/v1/chat/completions", {}, full)
+            send(
+                server.url,
+                "/v1/chat/completions",
+                {},
+                full,
+            )
         assert server.requests == []
 
 
 def test_a_probe_or_a_missing_server_records_no_sent_text() -> None:
     told: list[str] = []
     with serving(good) as server:
-        send(server.url, "/props", None, lambda: told.append("look"))
+        send(
+            server.url,
+            "/props",
+            None,
+            lambda: told.append("look"),
+        )
     with pytest.raises(NoAnswerError):
-        send("http://127.0.0.1:9/v1", "/v1/x", {}, lambda: told.append("sent"))
+        send(
+            "http://127.0.0.1:9/v1",
+            "/v1/x",
+            {},
+            lambda: told.append("sent"),
+        )
     assert told == []
 
 

@@ -38,7 +38,12 @@ def test_chunks_collapse_to_documents_by_their_best_chunk() -> None:
 def test_figures_by_hand_in_percent() -> None:
     judgments = [by_chunk("a", 1), by_chunk("b", 2, 3)]
     systems = {"base": [[1, 9], [9, 2]], "other": [[9, 8], [2, 3]]}
-    comparison = compare(systems, judgments, document_of, samples=200)
+    comparison = compare(
+        systems,
+        judgments,
+        document_of,
+        samples=200,
+    )
     assert comparison.table.systems["base"]["hit@1"].value == 50.0
     assert comparison.table.systems["base"]["mrr@10"].value == 75.0
     assert comparison.table.systems["base"]["recall@10"].value == 75.0
@@ -66,20 +71,47 @@ def test_queries_of_the_document_with_most_are_counted() -> None:
 
 
 def test_document_judgments_are_measured_on_documents() -> None:
-    judgment = Judgment("q", "text", "document", {3: 2, 5: 1})
-    comparison = compare({"base": [[31, 30, 32, 55, 12]]}, [judgment], document_of, samples=10)
+    judgment = Judgment(
+        "q",
+        "text",
+        "document",
+        {3: 2, 5: 1},
+    )
+    comparison = compare(
+        {"base": [[31, 30, 32, 55, 12]]},
+        [judgment],
+        document_of,
+        samples=10,
+    )
     assert comparison.table.systems["base"]["ndcg@10"].value == pytest.approx(100.0)
     assert comparison.table.systems["base"]["recall@10"].value == 100.0
     assert MULTIHOP not in comparison.table.systems["base"]
 
 
 def test_queries_without_an_answer_in_the_corpus_are_left_out() -> None:
-    empty = Judgment("lost", "text", "chunk", {}, {}, 1, ("gone",))
-    comparison = compare({"base": [[4], [1]]}, [empty, by_chunk("a", 1)], document_of, samples=10)
+    empty = Judgment(
+        "lost",
+        "text",
+        "chunk",
+        {},
+        {},
+        1,
+        ("gone",),
+    )
+    comparison = compare(
+        {"base": [[4], [1]]},
+        [empty, by_chunk("a", 1)],
+        document_of,
+        samples=10,
+    )
     assert (comparison.keys, comparison.table.left_out) == (("a",), 1)
     assert comparison.table.systems["base"]["hit@1"].value == 100.0
     with pytest.raises(TooLittleTextError):
-        compare({"base": [[4]]}, [empty], document_of)
+        compare(
+            {"base": [[4]]},
+            [empty],
+            document_of,
+        )
 
 
 def test_a_clear_gain_is_called_better_and_the_json_form_says_so() -> None:
@@ -101,9 +133,17 @@ def test_a_clear_gain_is_called_better_and_the_json_form_says_so() -> None:
 
 def test_misfits_are_refused() -> None:
     with pytest.raises(ValueError, match="'base'"):
-        compare({"adapted": [[1]]}, [by_chunk("a", 1)], document_of)
+        compare(
+            {"adapted": [[1]]},
+            [by_chunk("a", 1)],
+            document_of,
+        )
     with pytest.raises(ValueError, match="for 1 judgments"):
-        compare({"base": [[1], [2]]}, [by_chunk("a", 1)], document_of)
+        compare(
+            {"base": [[1], [2]]},
+            [by_chunk("a", 1)],
+            document_of,
+        )
 
 
 def test_pairs_are_compared_with_each_other_not_with_base() -> None:
@@ -111,7 +151,11 @@ def test_pairs_are_compared_with_each_other_not_with_base() -> None:
     right = [[1]] * 40
     wrong = [[2]] * 40
     half = [[1] if row % 2 else [2] for row in range(40)]
-    systems = {"base": right, "one": half, "other": wrong}
+    systems = {
+        "base": right,
+        "one": half,
+        "other": wrong,
+    }
     comparison = compare(
         systems, judgments, document_of, samples=500, pairs=[("one", "other"), ("other", "one")]
     )

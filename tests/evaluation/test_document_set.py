@@ -31,17 +31,41 @@ def chunk(
     headings: tuple[str, ...] = (),
     context: str = "",
 ) -> Chunk:
-    return build_chunk(text, row, document, start=start, headings=headings, context=context)
+    return build_chunk(
+        text,
+        row,
+        document,
+        start=start,
+        headings=headings,
+        context=context,
+    )
 
 
-def document(row: int, title: str = "", text: str = TEXT) -> Document:
-    return build_document("a.md", text, title=title, id=row)
+def document(
+    row: int,
+    title: str = "",
+    text: str = TEXT,
+) -> Document:
+    return build_document(
+        "a.md",
+        text,
+        title=title,
+        id=row,
+    )
 
 
 def document_query(
     text: str, start: int = -1, end: int = -1, origin: Origin = "heading", chunk_id: int | None = 1
 ) -> DocumentQuery:
-    return DocumentQuery(text, origin, chunk_id, 1, start, end, 1)
+    return DocumentQuery(
+        text,
+        origin,
+        chunk_id,
+        1,
+        start,
+        end,
+        1,
+    )
 
 
 PLACED = document_query("Berths for visitors", 0, 19)
@@ -68,8 +92,17 @@ PLACED = document_query("Berths for visitors", 0, 19)
         (document_query("Quarterly report: berths"), "Berths — quarterly REPORT\n", TEXT),
     ],
 )
-def test_the_text_asked_is_taken_out(query: DocumentQuery, context: str, remaining: str) -> None:
-    former = chunk(1, 1, TEXT, context=context)
+def test_the_text_asked_is_taken_out(
+    query: DocumentQuery,
+    context: str,
+    remaining: str,
+) -> None:
+    former = chunk(
+        1,
+        1,
+        TEXT,
+        context=context,
+    )
     stripped = strip_chunk(former, [query])
     assert stripped.embedded_text == remaining
     assert (stripped is former) == (remaining == context + TEXT)
@@ -99,7 +132,13 @@ def test_a_query_is_removed_from_the_chunks_of_its_document_that_hold_a_part_of_
 def test_queries_are_removed_from_many_chunks_as_from_few(store: Store) -> None:
     rows = [put_document(store, ["One: fees of the harbour.", TEXT], path) for path in ("a", "b")]
     put_document(store, ["Fees of the harbour for boats."], "c")
-    query = DocumentQuery("Fees of the harbour", "heading", None, rows[0], written_in=rows[1])
+    query = DocumentQuery(
+        "Fees of the harbour",
+        "heading",
+        None,
+        rows[0],
+        written_in=rows[1],
+    )
     few = strip_chunks(store.chunks(), [query])
     many = strip_chunks(store.chunks(in_memory=1), [query])
     assert [stripped.embedded_text for stripped in few] == ["One: .", TEXT] * 2 + [
@@ -131,9 +170,19 @@ def test_near_copies(at_once: int) -> None:
         for row, title in enumerate(("A", "B", "C", "The fees of the harbour for boats"), 1)
     ]
     query = document_query("Fees of the harbour for boats")
-    copies = NearCopies(documents, chunks, [query], [query], in_memory=at_once)
+    copies = NearCopies(
+        documents,
+        chunks,
+        [query],
+        [query],
+        in_memory=at_once,
+    )
     assert copies.find_copies(query) == {2, 3, 5, 7, 8}
-    whole = document_query("Fees of the harbour for boats", origin="title", chunk_id=None)
+    whole = document_query(
+        "Fees of the harbour for boats",
+        origin="title",
+        chunk_id=None,
+    )
     assert copies.find_copies(whole) == {3, 5, 7, 8}  # every chunk of its document answers
     assert copies.find_copies(document_query("Ships sail")) == frozenset()  # two words, by chance
     assert copies.find_copies(document_query("nothing of this kind")) == frozenset()
@@ -146,8 +195,21 @@ def test_who_links_with_a_query_for_its_text_is_not_wrong() -> None:
         chunk(3, 2, "See winter."),
         chunk(4, 3, "Winter storage of hulls."),
     ]
-    link = DocumentQuery("Winter storage", "link", None, 1, 4, 18, 2)
-    copies = NearCopies([document(row, "") for row in (1, 2, 3)], chunks, [link], [link])
+    link = DocumentQuery(
+        "Winter storage",
+        "link",
+        None,
+        1,
+        4,
+        18,
+        2,
+    )
+    copies = NearCopies(
+        [document(row, "") for row in (1, 2, 3)],
+        chunks,
+        [link],
+        [link],
+    )
     assert copies.find_copies(link) == {2}
 
 
@@ -166,8 +228,17 @@ def test_what_answers_the_same_question_in_a_copy_is_not_wrong() -> None:
     first = document_query("Where do boats pay?", origin="faq")
     term = document_query("Due date", origin="glossary")
     copied = [replace(query, chunk_id=2, document_id=2, written_in=2) for query in (first, term)]
-    title = document_query("Fees of boats", origin="title", chunk_id=None)
-    queries = [first, term, *copied, title]
+    title = document_query(
+        "Fees of boats",
+        origin="title",
+        chunk_id=None,
+    )
+    queries = [
+        first,
+        term,
+        *copied,
+        title,
+    ]
     copies = NearCopies(documents, chunks, queries, queries)  # as once all is taken out
     assert copies.find_copies(first) == copies.find_copies(term) == {2}
     assert copies.find_copies(copied[0]) == {1}
@@ -182,14 +253,23 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
     ]
     five = document_query("red green blue white black")
     four = document_query("red green blue grey")
-    copies = NearCopies([document(1, "A"), document(2, "B")], chunks, [five, four], [five, four])
+    copies = NearCopies(
+        [document(1, "A"), document(2, "B")],
+        chunks,
+        [five, four],
+        [five, four],
+    )
     assert copies.find_copies(five) == {2}
     assert copies.find_copies(four) == frozenset()
 
 
 def test_a_title_that_several_documents_share_is_asked_once_and_any_of_them_is_right() -> None:
     shared = [DocumentQuery("Fees of the harbour", "title", None, row, id=row) for row in (1, 2)]
-    other = document_query("Fees", origin="title", chunk_id=None)
+    other = document_query(
+        "Fees",
+        origin="title",
+        chunk_id=None,
+    )
     heading = document_query("Fees of the harbour", chunk_id=7)
     shared[1] = replace(shared[1], text="FEES of the  harbour")
     groups = group_by_text([shared[0], other, heading, shared[1]], [chunk(7, 1, "Boats pay.")])
@@ -211,7 +291,11 @@ def test_a_heading_over_the_same_passage_in_copies_is_asked_once() -> None:
         replace(document_query("Fees of boats", chunk_id=row), document_id=row, written_in=row)
         for row in (1, 2, 3)
     )
-    other = replace(document_query("Who pays?", chunk_id=4), document_id=4, written_in=4)
+    other = replace(
+        document_query("Who pays?", chunk_id=4),
+        document_id=4,
+        written_in=4,
+    )
     groups = group_by_text([first, changed, copied, other], chunks)
     assert groups == [(first, copied), (changed,), (other,)]
     judgments = [judgment_of(same, {1: 1, 2: 1, 3: 1, 4: 4}) for same in groups]

@@ -24,7 +24,12 @@ HASHES = {
 DIGESTS = {name: frozenset(document_digests(hashes)) for name, hashes in HASHES.items()}
 
 
-def effect(collection: str, points: float, seed: int = 0, **more: object) -> Effect:
+def effect(
+    collection: str,
+    points: float,
+    seed: int = 0,
+    **more: object,
+) -> Effect:
     """Of the adapted encoder in semantic search, by queries of a model, with a standard error of
     1.
     """
@@ -43,16 +48,30 @@ def experience(*effects: Effect) -> Experience:
     return Experience(effects=effects, documents=DIGESTS)
 
 
-THREE = experience(effect("anemones", 1.0), effect("bridges", 3.0), effect("canals", 5.0))
+THREE = experience(
+    effect("anemones", 1.0),
+    effect("bridges", 3.0),
+    effect("canals", 5.0),
+)
 
 
 def mean_without(history: Experience) -> float | None:
-    prior = history.prior("model-written", "adapted", "semantic", None)
+    prior = history.prior(
+        "model-written",
+        "adapted",
+        "semantic",
+        None,
+    )
     return None if prior is None else prior.effect.mean
 
 
 def test_a_prior_pools_all_collections() -> None:
-    prior = THREE.prior("model-written", "adapted", "semantic", None)
+    prior = THREE.prior(
+        "model-written",
+        "adapted",
+        "semantic",
+        None,
+    )
     assert prior is not None
     # as by hand in tests/metrics/test_random_effects.py: τ² = 3, variance 3 + 4/3
     assert (prior.effect.mean, prior.effect.deviation**2) == (
@@ -68,14 +87,29 @@ def test_a_prior_pools_all_collections() -> None:
 
 
 def test_collections_where_it_did_not_help_are_counted() -> None:
-    history = experience(effect("anemones", -0.5), effect("bridges", 0.0), effect("canals", 5.0))
-    prior = history.prior("model-written", "adapted", "semantic", None)
+    history = experience(
+        effect("anemones", -0.5),
+        effect("bridges", 0.0),
+        effect("canals", 5.0),
+    )
+    prior = history.prior(
+        "model-written",
+        "adapted",
+        "semantic",
+        None,
+    )
     assert prior is not None
     assert (prior.collections, prior.helped, prior.average) == (3, 1, pytest.approx(1.5))
 
 
 def test_the_prior_of_another_encoder_is_wider() -> None:
-    prior = THREE.prior("model-written", "adapted", "semantic", None, widened=True)
+    prior = THREE.prior(
+        "model-written",
+        "adapted",
+        "semantic",
+        None,
+        widened=True,
+    )
     assert prior is not None
     assert (prior.effect.mean, prior.widened) == (pytest.approx(3), True)
     assert prior.effect.deviation == pytest.approx(

@@ -30,9 +30,20 @@ from engine.project.stage import fingerprint
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
-def document(number: int, text: str, path: str = "", external_id: str | None = None) -> Document:
+def document(
+    number: int,
+    text: str,
+    path: str = "",
+    external_id: str | None = None,
+) -> Document:
     path = path or f"docs/{number}.txt"
-    return build_document(path, text, title="", external_id=external_id, id=number)
+    return build_document(
+        path,
+        text,
+        title="",
+        external_id=external_id,
+        id=number,
+    )
 
 
 def chunked(documents: list[Document], *bounds: list[tuple[int, int]]) -> list[Chunk]:
@@ -59,7 +70,13 @@ def chunked(documents: list[Document], *bounds: list[tuple[int, int]]) -> list[C
     ]
 
 
-def judge(documents, chunks, evidence=(), grades=(), path=None):
+def judge(
+    documents,
+    chunks,
+    evidence=(),
+    grades=(),
+    path=None,
+):
     [judgment] = judge_queries(
         [JudgedQuery("q", "text", tuple(evidence), tuple(grades), path)], chunks, documents
     )
@@ -74,7 +91,11 @@ HALVES = chunked(ONE, [(0, 26), (27, 47)])
 
 
 def test_white_space_does_not_matter() -> None:
-    judgment = judge(ONE, HALVES, ["The\nlazy   d og", "quickbrown"])
+    judgment = judge(
+        ONE,
+        HALVES,
+        ["The\nlazy   d og", "quickbrown"],
+    )
     assert judgment.level == "chunk"
     assert judgment.grades == {11: 1, 10: 1}
     assert judgment.evidence_by_chunk == {11: (0,), 10: (1,)}
@@ -82,19 +103,46 @@ def test_white_space_does_not_matter() -> None:
 
 
 def test_case_does_matter_and_what_is_missing_is_reported() -> None:
-    judgment = judge(ONE, HALVES, ["the QUICK", "lazy dog"])
+    judgment = judge(
+        ONE,
+        HALVES,
+        ["the QUICK", "lazy dog"],
+    )
     assert judgment.evidence_by_chunk == {11: (1,)}
     assert (judgment.evidence, judgment.unmatched, judgment.usable) == (2, ("the QUICK",), True)
-    lost = judge(ONE, HALVES, ["nowhere"])
+    lost = judge(
+        ONE,
+        HALVES,
+        ["nowhere"],
+    )
     assert (lost.usable, lost.unmatched) == (False, ("nowhere",))
 
 
-OWNERS = {10: 1, 11: 1, 20: 2}
+OWNERS = {
+    10: 1,
+    11: 1,
+    20: 2,
+}
 
 
 def test_the_same_question_judged_twice_is_right_where_either_says_so() -> None:
-    imported = Judgment("k", "Which?", "chunk", {10: 1}, {10: (0,)}, 2, ("lost",))
-    marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
+    imported = Judgment(
+        "k",
+        "Which?",
+        "chunk",
+        {10: 1},
+        {10: (0,)},
+        2,
+        ("lost",),
+    )
+    marked = Judgment(
+        "user:1",
+        "which?",
+        "chunk",
+        {10: 1, 20: 1},
+        {10: (0,), 20: (1,)},
+        2,
+    )
     both = combine_judgments([imported, marked], OWNERS)
     assert (both.key, both.text, both.level, both.unmatched) == ("k", "Which?", "chunk", ("lost",))
     assert both.grades == {10: 1, 20: 1}
@@ -105,11 +153,31 @@ def test_the_same_question_judged_twice_is_right_where_either_says_so() -> None:
 
 
 def test_a_right_chunk_makes_its_document_right_where_documents_are_judged() -> None:
-    imported = Judgment("k", "Which?", "document", {1: 2})
-    marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
+    imported = Judgment(
+        "k",
+        "Which?",
+        "document",
+        {1: 2},
+    )
+    marked = Judgment(
+        "user:1",
+        "which?",
+        "chunk",
+        {10: 1, 20: 1},
+        {10: (0,), 20: (1,)},
+        2,
+    )
     both = combine_judgments([imported, marked], OWNERS)
     assert (both.level, both.grades, both.evidence_by_chunk) == ("document", {1: 2, 2: 1}, {})
-    unusable = Judgment("k", "Which?", "document", {}, {}, 1, ("gone",))
+    unusable = Judgment(
+        "k",
+        "Which?",
+        "document",
+        {},
+        {},
+        1,
+        ("gone",),
+    )
     alone = combine_judgments([unusable, marked], OWNERS)
     assert (alone.level, alone.grades, alone.unmatched) == ("chunk", {10: 1, 20: 1}, ("gone",))
     assert alone.evidence_by_chunk == {10: (1,), 20: (2,)}
@@ -131,32 +199,53 @@ def test_a_string_that_one_chunk_holds_whole_does_not_count_for_others() -> None
 
 def test_all_chunks_that_hold_the_string_are_relevant_also_in_other_documents() -> None:
     both = [document(1, TEXT), document(2, "Again: the lazy dog.")]
-    chunks = chunked(both, [(0, 26), (27, 47)], [(0, 20)])
+    chunks = chunked(
+        both,
+        [(0, 26), (27, 47)],
+        [(0, 20)],
+    )
     assert list(judge(both, chunks, ["lazy dog"]).grades) == [11, 12]
 
 
 def test_a_string_never_spans_two_documents() -> None:
     both = [document(1, "first part"), document(2, "second part")]
-    chunks = chunked(both, [(0, 10)], [(0, 11)])
+    chunks = chunked(
+        both,
+        [(0, 10)],
+        [(0, 11)],
+    )
     assert not judge(both, chunks, ["part second"]).usable
 
 
 @pytest.mark.parametrize("path", ["mail/b.txt", "b.txt", "mail\\b.txt"])
 def test_a_path_narrows_to_its_document(path) -> None:
     both = [document(1, TEXT, "mail/a.txt"), document(2, TEXT, "mail/b.txt")]
-    chunks = chunked(both, [(0, 47)], [(0, 47)])
+    chunks = chunked(
+        both,
+        [(0, 47)],
+        [(0, 47)],
+    )
     assert list(judge(both, chunks, ["lazy dog"], path=path).grades) == [11]
 
 
 def test_an_unknown_path_matches_nothing_and_is_reported() -> None:
-    judgment = judge(ONE, HALVES, ["lazy dog"], path="gone.txt")
+    judgment = judge(
+        ONE,
+        HALVES,
+        ["lazy dog"],
+        path="gone.txt",
+    )
     assert not judgment.usable
     assert judgment.unmatched == ("gone.txt", "lazy dog")
     assert not judge([document(1, TEXT, "data.txt")], HALVES, ["lazy dog"], path="a.txt").usable
 
 
 def test_a_path_alone_makes_its_document_the_answer() -> None:
-    judgment = judge(ONE, HALVES, path="docs/1.txt")
+    judgment = judge(
+        ONE,
+        HALVES,
+        path="docs/1.txt",
+    )
     assert (judgment.level, judgment.grades) == ("document", {1: 1})
 
 
@@ -176,14 +265,28 @@ def test_graded_documents_by_external_id_or_path() -> None:
 
 def test_evidence_goes_before_grades_and_grades_stand_in_for_lost_evidence() -> None:
     documents = [document(1, TEXT, external_id="X1")]
-    judgment = judge(documents, HALVES, ["lazy dog"], [("X1", 2)])
-    lost = judge(documents, HALVES, ["lazy cat"], [("X1", 2)])
+    judgment = judge(
+        documents,
+        HALVES,
+        ["lazy dog"],
+        [("X1", 2)],
+    )
+    lost = judge(
+        documents,
+        HALVES,
+        ["lazy cat"],
+        [("X1", 2)],
+    )
     assert (judgment.level, judgment.grades) == ("chunk", {11: 1})
     assert (lost.level, lost.grades, lost.unmatched) == ("document", {1: 2}, ("lazy cat",))
 
 
 def test_repeated_and_empty_evidence_counts_once_or_not_at_all() -> None:
-    judgment = judge(ONE, HALVES, ["lazy dog", "lazy  dog", " \n", ""])
+    judgment = judge(
+        ONE,
+        HALVES,
+        ["lazy dog", "lazy  dog", " \n", ""],
+    )
     assert (judgment.evidence, judgment.evidence_by_chunk) == (1, {11: (0,)})
 
 
@@ -312,7 +415,13 @@ OF_TWO = chunked(TWO, [(0, 26), (27, 47)], [(0, 30), (31, 46)])  # chunks 10, 11
 
 
 def further(*also: FurtherAnswer) -> Judgment:
-    judged = JudgedQuery("q", "text", ("quick brown",), path="docs/1.txt", also=also)
+    judged = JudgedQuery(
+        "q",
+        "text",
+        ("quick brown",),
+        path="docs/1.txt",
+        also=also,
+    )
     return judge_queries([judged], OF_TWO, TWO)[0]
 
 
@@ -342,15 +451,29 @@ def test_what_is_not_found_of_further_answers_is_reported_and_harms_nothing() ->
     )
     assert (judgment.level, judgment.grades) == ("chunk", {10: 1})
     assert judgment.unmatched == ("docs/9.txt", "lazy dog", "A cow")
-    judged = JudgedQuery("q", "text", ("nowhere",), also=(FurtherAnswer("docs/2.txt", ("A cat",)),))
-    (only,) = judge_queries([judged], OF_TWO, TWO)
+    judged = JudgedQuery(
+        "q",
+        "text",
+        ("nowhere",),
+        also=(FurtherAnswer("docs/2.txt", ("A cat",)),),
+    )
+    (only,) = judge_queries(
+        [judged],
+        OF_TWO,
+        TWO,
+    )
     assert (only.level, only.grades, only.unmatched) == ("chunk", {13: 1}, ("nowhere",))
 
 
 def test_further_answers_change_the_fingerprint_and_questions_without_them_keep_theirs(
     project: ProjectFolder,
 ) -> None:
-    plain = JudgedQuery("k", "who?", ("He.",), path="a.md")
+    plain = JudgedQuery(
+        "k",
+        "who?",
+        ("He.",),
+        path="a.md",
+    )
     with closing(project.store()) as store:
         store.put_judged([plain])
         before = judgments_fingerprint(store)

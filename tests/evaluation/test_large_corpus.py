@@ -48,7 +48,12 @@ FEW = 12
 
 def query_set(*judgments: Judgment, documents: frozenset[int] = frozenset()) -> QuerySet:
     matches = [FilenameMatch(judgment.text, documents) for judgment in judgments]
-    return QuerySet("titles", "document", list(judgments), matches)
+    return QuerySet(
+        "titles",
+        "document",
+        list(judgments),
+        matches,
+    )
 
 
 def test_a_sample_holds_what_answers_and_whole_documents_where_they_are_judged() -> None:
@@ -65,11 +70,21 @@ def test_a_sample_holds_what_answers_and_whole_documents_where_they_are_judged()
     by_chunk = query_set(Judgment("1", "a", "chunk", {7: 1, 211: 2}))
     by_document = query_set(Judgment("2", "b", "document", {4: 1}), documents=frozenset({9}))
     sets = [by_chunk, by_document]
-    pool = draw_pool(snapshot, stored, sets, most=40)
+    pool = draw_pool(
+        snapshot,
+        stored,
+        sets,
+        most=40,
+    )
     ids = {chunk.id for chunk in pool}
     assert [chunk.id for chunk in pool] == sorted(ids)
     assert {type(chunk) for chunk in pool} == {type(whole[0])}
-    needed = {7, 211, *range(120, 150), *range(270, 300)}
+    needed = {
+        7,
+        211,
+        *range(120, 150),
+        *range(270, 300),
+    }
     assert needed < ids
     assert len(ids - needed) <= 40
     others = [chunk for chunk in draw_pool(snapshot, stored, [], most=40) if chunk.id not in needed]
@@ -113,7 +128,11 @@ def test_in_a_sample_encoders_rank_as_among_all(
 ) -> None:
     whole = evaluate(context, 100_000)
     assert not whole.work.is_sample
-    monkeypatch.setattr(Store, "each_chunk", lambda *_: pytest.fail("all chunks were read"))
+    monkeypatch.setattr(
+        Store,
+        "each_chunk",
+        lambda *_: pytest.fail("all chunks were read"),
+    )
     part = evaluate(context, FEW)
     assert part.work.is_sample
     assert len(part.ids) < len(whole.ids)
@@ -174,14 +193,22 @@ def test_only_chunks_that_lost_a_title_are_analysed_again(
     for chunk in rankers.chunks:
         title = "" if chunk.document_id in documents else titles[str(chunk.document_id)]
         texts.append((chunk.id, f"{title}\n{chunk.embedded_text}"))
-    fresh = LexicalIndex.build(context.project.path / "fresh", texts, rankers.lexical.language)
+    fresh = LexicalIndex.build(
+        context.project.path / "fresh",
+        texts,
+        rankers.lexical.language,
+    )
     assert list(rankers.lexical.stored()) == list(fresh.stored())
 
 
 def test_terms_of_another_version_are_not_copied(
     context: StageContext, analysed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage, "VERSION", stage.VERSION + 1)
+    monkeypatch.setattr(
+        stage,
+        "VERSION",
+        stage.VERSION + 1,
+    )
     work = Evaluation(context)
     assert sorted(analysed) == [chunk.id for chunk in work.chunks]
 
@@ -192,9 +219,19 @@ def test_vectors_are_opened_once_and_read_once_if_only_queries_are_adapted(
     opened = list[str]()
     open_vectors = VectorCache.__init__
 
-    def note(cache: VectorCache, folder: Path, *arguments: Any, **options: Any) -> None:
+    def note(
+        cache: VectorCache,
+        folder: Path,
+        *arguments: Any,
+        **options: Any,
+    ) -> None:
         opened.append(folder.name)
-        open_vectors(cache, folder, *arguments, **options)
+        open_vectors(
+            cache,
+            folder,
+            *arguments,
+            **options,
+        )
 
     read = list[int]()
     arrays = list[weakref.ref[np.ndarray]]()
@@ -234,7 +271,12 @@ def test_questions_judged_where_lists_differ_are_ranked_among_all(
     context: StageContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "Which pump leaks?"
-    focused = FocusedSet("focused", "focused", [Judgment("q", text, "chunk", {})], [])
+    focused = FocusedSet(
+        "focused",
+        "focused",
+        [Judgment("q", text, "chunk", {})],
+        [],
+    )
     focused.matches = [FilenameMatch(text)]
     monkeypatch.setattr(
         evaluating, "split_focused", lambda _context, sets, _chunks: (sets, focused)
@@ -253,7 +295,11 @@ def test_questions_judged_where_lists_differ_are_ranked_among_all(
 def test_the_report_says_among_how_many_passages(
     adapted: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Evaluation, "__init__", partialmethod(Evaluation.__init__, most=FEW))
+    monkeypatch.setattr(
+        Evaluation,
+        "__init__",
+        partialmethod(Evaluation.__init__, most=FEW),
+    )
     stage_here(adapted.path, "evaluate")
     with closing(adapted.store()) as store:
         artifact = store.artifact(EvaluationInfo)

@@ -27,17 +27,34 @@ LONG = [
 ]
 
 
-def put(store: Store, path: str, parts: list[str]) -> list[int]:
+def put(
+    store: Store,
+    path: str,
+    parts: list[str],
+) -> list[int]:
     """A document whose chunks are its parts; the ids of those."""
     chunks = []
     for chunk in build_chunks(parts):
         chunks.append(replace(chunk, content_hash=f"hash of {chunk.text}"))
-    row = store_document(store, build_document(path, " ".join(parts)), chunks)
+    row = store_document(
+        store,
+        build_document(path, " ".join(parts)),
+        chunks,
+    )
     return [chunk.id for chunk in store.chunks_of(row)]
 
 
-def mark(path: str, text: str, relevant: bool = True) -> Mark:
-    return Mark(path, text, f"hash of {text}", relevant)
+def mark(
+    path: str,
+    text: str,
+    relevant: bool = True,
+) -> Mark:
+    return Mark(
+        path,
+        text,
+        f"hash of {text}",
+        relevant,
+    )
 
 
 def relevance_by_chunk(store: Store, query: MarkedQuery) -> dict[int, bool]:
@@ -48,7 +65,11 @@ def answers(store: Store, query: MarkedQuery) -> set[int]:
     """The chunks that the evaluation takes for right."""
     judged = query.to_judged_query()
     assert judged is not None
-    (judgment,) = judge_queries([judged], store.chunks(), store.documents(with_text=True))
+    (judgment,) = judge_queries(
+        [judged],
+        store.chunks(),
+        store.documents(with_text=True),
+    )
     assert judgment.level == "chunk"
     return set(judgment.grades)
 
@@ -70,7 +91,11 @@ def test_a_marked_chunk_is_the_one_that_counts(store: Store) -> None:
 def test_a_mark_survives_another_cutting_and_another_name(store: Store) -> None:
     put(store, "a.md", LONG)
     query = MarkedQuery("who pays", (mark("a.md", LONG[1]),))
-    larger = put(store, "a.md", [" ".join(LONG[:2]), " ".join(LONG[2:])])
+    larger = put(
+        store,
+        "a.md",
+        [" ".join(LONG[:2]), " ".join(LONG[2:])],
+    )
     assert answers(store, query) == {larger[0]}
     assert relevance_by_chunk(store, query) == {larger[0]: True}
     smaller = put(
@@ -88,8 +113,16 @@ def test_a_mark_survives_another_cutting_and_another_name(store: Store) -> None:
 
 
 def test_a_copy_answers_too_but_a_short_text_only_in_its_document(store: Store) -> None:
-    first = put(store, "a.md", [*LONG, "Yes."])
-    second = put(store, "copy.md", [*LONG, "Yes."])
+    first = put(
+        store,
+        "a.md",
+        [*LONG, "Yes."],
+    )
+    second = put(
+        store,
+        "copy.md",
+        [*LONG, "Yes."],
+    )
     assert answers(store, MarkedQuery("q", (mark("a.md", LONG[0]),))) == {first[0], second[0]}
     assert answers(store, MarkedQuery("q", (mark("a.md", "Yes."),))) == {first[4]}
     both = MarkedQuery("q", (mark("a.md", LONG[0]), mark("copy.md", "Yes.")))

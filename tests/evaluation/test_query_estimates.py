@@ -50,9 +50,21 @@ def test_counting_evidence_of_a_large_corpus_reads_no_chunks(
     project: ProjectFolder, generated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = evidence(project, generated)
-    monkeypatch.setattr(Store, "chunks", partialmethod(Store.chunks, in_memory=5))
-    monkeypatch.setattr(Store, "chunk", lambda *_: pytest.fail("a chunk was read"))
-    monkeypatch.setattr(Store, "each_chunk", lambda *_: pytest.fail("all chunks were read"))
+    monkeypatch.setattr(
+        Store,
+        "chunks",
+        partialmethod(Store.chunks, in_memory=5),
+    )
+    monkeypatch.setattr(
+        Store,
+        "chunk",
+        lambda *_: pytest.fail("a chunk was read"),
+    )
+    monkeypatch.setattr(
+        Store,
+        "each_chunk",
+        lambda *_: pytest.fail("all chunks were read"),
+    )
     assert evidence(project, generated) == whole
     with closing(project.store()) as store:
         assert {type(chunk) for chunk in store.chunks()} == {StoredChunk}
@@ -60,13 +72,21 @@ def test_counting_evidence_of_a_large_corpus_reads_no_chunks(
 
 def test_the_estimate_of_titles_is_the_number_that_decides(tmp_path: Path) -> None:
     new_project = create_project(tmp_path, queries={"consistency_top": 0})
-    copy_documents(tmp_path / "documents", ("incidents", "minutes"), 10)
+    copy_documents(
+        tmp_path / "documents",
+        ("incidents", "minutes"),
+        10,
+    )
     with stages_in_this_process():
         pipeline.run(new_project, stages=("ingest", "index"))
         before = evidence(new_project, generated=False)
         assert listed_as_evidence(new_project) == before["document"]
         log: list[Event] = []
-        pipeline.run(new_project, stages=("generate", "rank"), on_event=log.append)
+        pipeline.run(
+            new_project,
+            stages=("generate", "rank"),
+            on_event=log.append,
+        )
     after = evidence(new_project)
     assert before["document"] == after["document"] > 0
     assert (before["judged"], before["model"], after["model"]) == (0, 0, 0)
@@ -75,7 +95,11 @@ def test_the_estimate_of_titles_is_the_number_that_decides(tmp_path: Path) -> No
         for event in log
         if isinstance(event, events.Warned) and event.code == "too-few-questions"
     ], "no training"
-    copy_documents(tmp_path / "documents", ("contracts", "policies"), 12)
+    copy_documents(
+        tmp_path / "documents",
+        ("contracts", "policies"),
+        12,
+    )
     with stages_in_this_process():
         pipeline.run(new_project, stages=("ingest", "index"))
         offered = adaptation_offer(new_project, timed=False)
@@ -101,7 +125,11 @@ def test_only_distinct_answered_and_untrained_judged_questions_count(
         for row, text in enumerate(("Who?", "who", "What?", trained.rstrip("?") + " ?"))
     ]
     judged.append(JudgedQuery("other", "Where?", ("No document says this.",)))
-    monkeypatch.setattr(Store, "judged", lambda _: judged)
+    monkeypatch.setattr(
+        Store,
+        "judged",
+        lambda _: judged,
+    )
     assert evidence(project)["judged"] == 2
     project.change_settings({"evaluation.use_judged": False})
     assert evidence(project)["judged"] == 0
@@ -135,7 +163,11 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
             query.split == "heldout" and query.kind == "imported" for query in store.queries()
         )
         chunks = store.chunks()
-        snapshot = ProjectSnapshot(new_project, new_project.settings(), store)
+        snapshot = ProjectSnapshot(
+            new_project,
+            new_project.settings(),
+            store,
+        )
         rungs = {rung_of_query(query, "both") for query in heldout_queries(snapshot, chunks)}
     after = evidence(new_project)
     assert (before["imported"], before["model"], after["model"]) == (10, 0, 0)  # 30 · 0.5 · 2/3

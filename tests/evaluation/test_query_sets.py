@@ -43,7 +43,12 @@ def context(
         artifact=lambda _: artifact,
     )
     project = ProjectFolder(folder)
-    return SimpleNamespace(store=store, settings=validate({}), project=project, warn=lambda _: None)
+    return SimpleNamespace(
+        store=store,
+        settings=validate({}),
+        project=project,
+        warn=lambda _: None,
+    )
 
 
 def chunks_of(texts: int) -> list[Chunk]:
@@ -68,7 +73,11 @@ ASKED = [  # what holds the answer
 
 
 def test_judged_questions_about_one_text_belong_together(tmp_path: Path) -> None:
-    version = JudgedQuery("f", "What comes first in the version of 0?", ("first 6",))
+    version = JudgedQuery(
+        "f",
+        "What comes first in the version of 0?",
+        ("first 6",),
+    )
     (query_set,) = build_query_sets(context(tmp_path, 6, [*ASKED, version], []), chunks_of(6))
     assert [judgment.source for judgment in query_set.judgments] == [1, 1, 1, 2, None, 1]
 

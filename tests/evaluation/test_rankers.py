@@ -53,7 +53,11 @@ def test_plain_bm25_knows_neither_titles_nor_codes(tmp_path: Path) -> None:
                 project, project.settings(), store, "evaluate", "", "", [].append, lambda: False
             )
             chunks = store.chunks()
-            rankers = Rankers(context, chunks, build_plain_index(context, chunks))
+            rankers = Rankers(
+                context,
+                chunks,
+                build_plain_index(context, chunks),
+            )
             ids, scores = rankers.bm25(["lantern", "PHX-121"], [None, None])
         results[plain] = (np.count_nonzero(ids[0] >= 0), scores[1, 0] - scores[1, 1])
     assert results[True] == (0, 0)
@@ -62,25 +66,65 @@ def test_plain_bm25_knows_neither_titles_nor_codes(tmp_path: Path) -> None:
 
 
 def test_each_query_is_ranked_among_its_own_chunks() -> None:
-    allowed = [None, np.array([10, 20, 99]), np.array([40]), np.array([], dtype=np.int64)]
-    ids, scores = rank_within(QUERIES, CHUNKS, KEYS, 3, allowed)
+    allowed = [
+        None,
+        np.array([10, 20, 99]),
+        np.array([40]),
+        np.array([], dtype=np.int64),
+    ]
+    ids, scores = rank_within(
+        QUERIES,
+        CHUNKS,
+        KEYS,
+        3,
+        allowed,
+    )
     assert ids.tolist() == [[10, 20, 30], [20, 10, -1], [40, -1, -1], [-1, -1, -1]]
-    np.testing.assert_allclose(scores[0], [1, 0.8, 0.6], atol=1e-6)
-    np.testing.assert_allclose(scores[1, :2], [0.6, 0], atol=1e-6)
+    np.testing.assert_allclose(
+        scores[0],
+        [1, 0.8, 0.6],
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(
+        scores[1, :2],
+        [0.6, 0],
+        atol=1e-6,
+    )
     assert np.isneginf(scores[ids < 0]).all()
 
 
 def test_among_all_it_is_the_plain_ranking() -> None:
-    plain = rank_all(QUERIES, CHUNKS, KEYS, 4)
-    within = rank_within(QUERIES, CHUNKS, KEYS, 4, [None] * 4)
+    plain = rank_all(
+        QUERIES,
+        CHUNKS,
+        KEYS,
+        4,
+    )
+    within = rank_within(
+        QUERIES,
+        CHUNKS,
+        KEYS,
+        4,
+        [None] * 4,
+    )
     np.testing.assert_array_equal(plain[0], within[0])
     np.testing.assert_array_equal(plain[1], within[1])
 
 
 def test_what_is_left_out_is_all_that_is_held() -> None:
     chunks: Any = [SimpleNamespace(id=key, document_id=1 + (key > 20)) for key in KEYS.tolist()]
-    matches = [FilenameMatch(""), FilenameMatch("", frozenset({2})), FilenameMatch("")]
-    titles = QuerySet("titles", "document", [], matches, ignored=[{40, 10}, {40}, ()])
+    matches = [
+        FilenameMatch(""),
+        FilenameMatch("", frozenset({2})),
+        FilenameMatch(""),
+    ]
+    titles = QuerySet(
+        "titles",
+        "document",
+        [],
+        matches,
+        ignored=[{40, 10}, {40}, ()],
+    )
     within = Rankers(SimpleNamespace(), chunks).find_allowed(titles)  # type: ignore[arg-type]
     assert isinstance(within[0], AllExcept)
     assert [getattr(row, "ids", row).tolist() for row in within[:2]] == [[10, 40], [30]]  # type: ignore[union-attr]
@@ -91,9 +135,19 @@ def test_what_is_left_out_is_all_that_is_held() -> None:
         None,
         None,
     ]
-    ids, scores = rank_within(QUERIES, CHUNKS, KEYS, 3, allowed)
+    ids, scores = rank_within(
+        QUERIES,
+        CHUNKS,
+        KEYS,
+        3,
+        allowed,
+    )
     assert ids.tolist() == [[20, 30, -1], [-1, -1, -1], [10, 20, 30], [40, 30, 20]]
-    np.testing.assert_allclose(scores[0], [0.8, 0.6, -np.inf], atol=1e-6)
+    np.testing.assert_allclose(
+        scores[0],
+        [0.8, 0.6, -np.inf],
+        atol=1e-6,
+    )
 
 
 def test_left_out_chunks_change_nothing_else() -> None:
@@ -101,15 +155,37 @@ def test_left_out_chunks_change_nothing_else() -> None:
     chunks, queries = (rng.normal(size=(count, 8)).astype(np.float32) for count in (500, 40))
     keys = np.arange(0, 1500, 3)
     left_out = [np.sort(rng.choice(keys, rng.integers(1, 450), replace=False)) for _ in queries]
-    ranked = rank_within(queries, chunks, keys, 60, [AllExcept(ids) for ids in left_out])
-    expected = rank_within(queries, chunks, keys, 60, [np.setdiff1d(keys, ids) for ids in left_out])
+    ranked = rank_within(
+        queries,
+        chunks,
+        keys,
+        60,
+        [AllExcept(ids) for ids in left_out],
+    )
+    expected = rank_within(
+        queries,
+        chunks,
+        keys,
+        60,
+        [np.setdiff1d(keys, ids) for ids in left_out],
+    )
     np.testing.assert_array_equal(ranked[0], expected[0])
-    np.testing.assert_allclose(ranked[1], expected[1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        ranked[1],
+        expected[1],
+        rtol=1e-5,
+        atol=1e-5,
+    )
 
 
 def test_cosines_of_given_chunks() -> None:
     ids = np.array([[40, 10], [-1, 30], [20, -1], [10, 20]], dtype=np.int64)
-    cosines = products_of(QUERIES, CHUNKS, KEYS, ids)
+    cosines = products_of(
+        QUERIES,
+        CHUNKS,
+        KEYS,
+        ids,
+    )
     np.testing.assert_allclose(
         cosines, [[0, 1], [-np.inf, 0.8], [0.8, -np.inf], [0, 0.6]], atol=1e-6
     )
@@ -143,7 +219,11 @@ def test_the_base_encoder_is_loaded_once(
 ) -> None:
     adapters: list[Path | None] = []
 
-    def load_encoder(_context: Any, adapter: Path | None = None, _weight: float = 1.0) -> Any:
+    def load_encoder(
+        _context: Any,
+        adapter: Path | None = None,
+        _weight: float = 1.0,
+    ) -> Any:
         adapters.append(adapter)
         return SimpleNamespace(encode_chunks=lambda texts, _progress: [adapter] * len(texts))
 

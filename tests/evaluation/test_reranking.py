@@ -42,7 +42,12 @@ class Given:
     def load(self) -> None:
         pass
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> np.ndarray:
+    def scores(
+        self,
+        query: str,
+        passages: Sequence[str],
+        seconds: float = inf,
+    ) -> np.ndarray:
         self.pairs += len(passages)
         return np.array([self._score(query, passage) for passage in passages], np.float32)
 
@@ -82,7 +87,11 @@ def choose(
         }
     )
     reranker = Given(score)
-    monkeypatch.setattr(reranking, "reranker_of", lambda *_: reranker)
+    monkeypatch.setattr(
+        reranking,
+        "reranker_of",
+        lambda *_: reranker,
+    )
 
     def check() -> None:
         if stop:
@@ -132,7 +141,11 @@ def test_a_perfect_one_comes_into_use(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
 def test_one_that_reverses_the_order_never_does(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    choice = choose(monkeypatch, reverse, mode=mode)
+    choice = choose(
+        monkeypatch,
+        reverse,
+        mode=mode,
+    )
     assert not choice.in_use
     assert choice.decision is not None
     assert choice.decision.candidates[0].outcome == "excluded"
@@ -154,12 +167,21 @@ def test_extractive_or_few_queries_cannot_put_it_into_use(
 def test_where_semantic_search_is_the_default_that_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    choice = choose(monkeypatch, perfect, mode="semantic")
+    choice = choose(
+        monkeypatch,
+        perfect,
+        mode="semantic",
+    )
     assert (choice.in_use, choice.mode) == (True, "semantic")
 
 
 def test_titles_decide_where_judged_questions_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    choice = choose(monkeypatch, perfect, build_query_set("document"), build_query_set(queries=8))
+    choice = choose(
+        monkeypatch,
+        perfect,
+        build_query_set("document"),
+        build_query_set(queries=8),
+    )
     assert choice.decision is not None
     assert (choice.in_use, choice.decision.rung) == (True, "document")
 
@@ -167,7 +189,11 @@ def test_titles_decide_where_judged_questions_are_too_few(monkeypatch: pytest.Mo
 def test_no_more_queries_are_measured_than_take_some_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    choice = choose(monkeypatch, perfect, max_queries=60)
+    choice = choose(
+        monkeypatch,
+        perfect,
+        max_queries=60,
+    )
     assert choice.decision is not None
     assert choice.decision.queries == 60
 

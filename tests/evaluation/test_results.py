@@ -19,7 +19,11 @@ SEMANTIC = selection_of(np.linspace(0.0, 0.5, 60))["semantic"]
 
 def decided_by(rung: RungName, standing: Standing) -> Selection:
     """A rung has the last word in semantic search, and another one in hybrid search."""
-    semantic = replace(SEMANTIC, standing=standing, decision=replace(SEMANTIC.decision, rung=rung))
+    semantic = replace(
+        SEMANTIC,
+        standing=standing,
+        decision=replace(SEMANTIC.decision, rung=rung),
+    )
     hybrid = replace(
         SEMANTIC, standing="base", decision=replace(SEMANTIC.decision, rung="document")
     )
@@ -30,7 +34,13 @@ def decided_by(rung: RungName, standing: Standing) -> Selection:
 def test_queries_that_may_flatter_prove_something_only_where_the_gate_says_so(
     rung: RungName,
 ) -> None:
-    queries = QuerySet("held-out", "synthetic", [], [], made=rung)
+    queries = QuerySet(
+        "held-out",
+        "synthetic",
+        [],
+        [],
+        made=rung,
+    )
     assert not proves_nothing(queries, decided_by(rung, "proved"))
     assert proves_nothing(queries, decided_by(rung, "expected")), "they had the last word alone"
     assert proves_nothing(queries, decided_by(rung, "base"))

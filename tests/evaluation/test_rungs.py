@@ -18,11 +18,19 @@ from engine.evaluation.rungs import (
 )
 
 
-def rung(name: RungName, queries: int, spread: float = 0.1) -> Evidence:
+def rung(
+    name: RungName,
+    queries: int,
+    spread: float = 0.1,
+) -> Evidence:
     """Gains that alternate, so that their standard deviation is about `spread`; those of an
     interpolation are half of them.
     """
-    gains = np.where(np.arange(queries) % 2, spread, -spread)
+    gains = np.where(
+        np.arange(queries) % 2,
+        spread,
+        -spread,
+    )
     base = np.full(queries, 0.5)
     return Evidence(name, {"base": base, "interpolated": base + gains / 2, "adapted": base + gains})
 
@@ -96,7 +104,12 @@ def test_a_rung_decides_with_enough_queries_and_extractive_ones_never(
 
 
 def test_the_ladder_is_looked_at_from_the_top() -> None:
-    ladder = [rung("extractive", 900), rung("model", 900), rung("judged", 30), rung("document", 0)]
+    ladder = [
+        rung("extractive", 900),
+        rung("model", 900),
+        rung("judged", 30),
+        rung("document", 0),
+    ]
     assert [evidence.rung for evidence in sort_from_top(ladder)] == [
         "judged",
         "model",
@@ -128,7 +141,11 @@ def test_gaps_are_paired() -> None:
 def test_a_gain_counts_with_71_queries_about_6_documents(name, queries, documents, proves) -> None:
     """The last word takes more of them, the more they vary."""
     systems = rung(name, queries, 0.4).systems
-    evidence = Evidence(name, systems, np.arange(queries) % documents)
+    evidence = Evidence(
+        name,
+        systems,
+        np.arange(queries) % documents,
+    )
     assert evidence.may_prove == proves
     assert not evidence.suffices("base")
 
@@ -140,7 +157,11 @@ def test_without_systems_there_are_no_queries() -> None:
 
 def test_queries_of_one_document_count_for_less() -> None:
     alone = rung("document", 1_000)
-    pairs = Evidence("document", alone.systems, np.arange(1_000) // 2 % 250 + 1)
+    pairs = Evidence(
+        "document",
+        alone.systems,
+        np.arange(1_000) // 2 % 250 + 1,
+    )
     assert (alone.independent, pairs.independent) == (1_000, 250)
     same = Evidence(
         "document", alone.systems, np.arange(1_000) % 20
@@ -149,6 +170,10 @@ def test_queries_of_one_document_count_for_less() -> None:
         same.count_needed("base") == with_one_lost(20 / 19 * 0.5) == 2585
     )  # s² = 20 / 19 · 20 · 5² / 1000 = 0.526
     assert not same.suffices("base")
-    few = Evidence("document", rung("document", 1_000, 0.0).systems, np.arange(1_000) % 5)
+    few = Evidence(
+        "document",
+        rung("document", 1_000, 0.0).systems,
+        np.arange(1_000) % 5,
+    )
     assert few.count_needed("base") == 1_200  # six documents: five that agree show nothing
     assert not few.suffices("base")

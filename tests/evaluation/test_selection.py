@@ -44,8 +44,18 @@ def scored(lead: float) -> list[float]:
     so much.
     """
     if lead > 0:
-        return [1.0, 1 - lead, 0.1, 0.0]
-    return [1 + lead, 1.0, 0.1, 0.0]
+        return [
+            1.0,
+            1 - lead,
+            0.1,
+            0.0,
+        ]
+    return [
+        1 + lead,
+        1.0,
+        0.1,
+        0.0,
+    ]
 
 
 def leading_from(share: float) -> list[float]:
@@ -62,7 +72,11 @@ def leading_up_to(share: float) -> list[float]:
     return scored(-0.5 * (1 - share) / share)
 
 
-BM25 = {"behind": scored(-0.5), "ahead": scored(0.5), "close": scored(0.2)}
+BM25 = {
+    "behind": scored(-0.5),
+    "ahead": scored(0.5),
+    "close": scored(0.2),
+}
 NEVER = scored(-1.0)
 ALWAYS = scored(0.5)
 Queries = Sequence[tuple[str, Mapping[str, list[float]], int]]
@@ -95,8 +109,16 @@ def query_set(
     for name, scores in scores_by_name.items():
         order = np.argsort(-scores, axis=1)
         result.rankings[name] = order + 1
-        result.scores[name] = np.take_along_axis(scores, order, axis=1)
-        result.cross_scores[name] = np.take_along_axis(scores, result.rankings["bm25"] - 1, axis=1)
+        result.scores[name] = np.take_along_axis(
+            scores,
+            order,
+            axis=1,
+        )
+        result.cross_scores[name] = np.take_along_axis(
+            scores,
+            result.rankings["bm25"] - 1,
+            axis=1,
+        )
     return result
 
 
@@ -105,15 +127,30 @@ def focused_set(queries: Queries) -> FocusedSet:
     count = sum(number for *_, number in queries)
     every = [frozenset(range(1, 5))] * count
     passages = {chunk_id: chunk_id for chunk_id in range(1, 5)}
-    focused: FocusedSet = query_set("focused", queries, FocusedSet, judged=every, passages=passages)
+    focused: FocusedSet = query_set(
+        "focused",
+        queries,
+        FocusedSet,
+        judged=every,
+        passages=passages,
+    )
     return focused
 
 
 def bm25_scores(queries: QuerySet, ids: np.ndarray) -> np.ndarray:
     """BM25's scores of the chunks asked for."""
     scores = np.zeros_like(queries.scores["bm25"])
-    np.put_along_axis(scores, queries.rankings["bm25"] - 1, queries.scores["bm25"], axis=1)
-    return np.take_along_axis(scores, ids - 1, axis=1)
+    np.put_along_axis(
+        scores,
+        queries.rankings["bm25"] - 1,
+        queries.scores["bm25"],
+        axis=1,
+    )
+    return np.take_along_axis(
+        scores,
+        ids - 1,
+        axis=1,
+    )
 
 
 def choice_of(
@@ -126,7 +163,14 @@ def choice_of(
     evaluation = {"bootstrap_samples": 600, "use_judged": use_judged}
     settings = validate({"search": dict(search or {}), "evaluation": evaluation})
     fuser = HybridFusion(settings, bm25_scores)
-    return EncoderChooser(settings, sets, fuser, lambda ids: ids, reference, **parts)
+    return EncoderChooser(
+        settings,
+        sets,
+        fuser,
+        lambda ids: ids,
+        reference,
+        **parts,
+    )
 
 
 def names(decision: Decision) -> list[str]:
@@ -156,10 +200,19 @@ def measured_experience(
             effects.append(
                 Effect(name, "extractive", ADAPTED, "hybrid", share, 0, points + 0.1 * away, 0.1)
             )
-    return ProjectExperience(Experience(effects=effects), "extractive", **parts)
+    return ProjectExperience(
+        Experience(effects=effects),
+        "extractive",
+        **parts,
+    )
 
 
-SHARES = {0.4: -0.5, 0.5: 0.5, 0.6: 2.0, 0.7: 1.0}
+SHARES = {
+    0.4: -0.5,
+    0.5: 0.5,
+    0.6: 2.0,
+    0.7: 1.0,
+}
 
 
 def test_share_and_encoder_of_hybrid_search_are_chosen_together() -> None:
@@ -174,7 +227,12 @@ def test_share_and_encoder_of_hybrid_search_are_chosen_together() -> None:
         "adapted 0.6",
         "adapted 0.7",
     ]
-    expected = {"adapted 0.6": GAIN, "base 0.4": -GAIN, "base 0.6": -GAIN, "base 0.7": -GAIN}
+    expected = {
+        "adapted 0.6": GAIN,
+        "base 0.4": -GAIN,
+        "base 0.6": -GAIN,
+        "base 0.7": -GAIN,
+    }
     expected |= {f"adapted {share}": 0.0 for share in (0.4, 0.5, 0.7)}
     assert measured(decision) == pytest.approx(expected)
     assert (decision.reference, decision.chosen, decision.rung) == (
@@ -261,7 +319,11 @@ def test_without_evidence_the_pair_that_suited_public_collections_is_expected() 
 
 def test_no_share_that_nothing_measured_takes_the_place_of_the_usual_one() -> None:
     # Experience also expects gains of 0.5 and 0.7, of which titles and headings say nothing.
-    shares = {0.5: 1.5, 0.6: 2.5, 0.7: 1.5}
+    shares = {
+        0.5: 1.5,
+        0.6: 2.5,
+        0.7: 1.5,
+    }
     late = leading_up_to(0.55)  # with 0.6 of the score the right chunk is second
     titles = query_set(
         "document", [("ahead", {BASE: ALWAYS, INTERPOLATED: ALWAYS, ADAPTED: late}, 50)]
@@ -280,7 +342,11 @@ def test_no_share_that_nothing_measured_takes_the_place_of_the_usual_one() -> No
     [(19, ["adapted 0.6"]), (20, ["adapted 0.5", "adapted 0.6", "adapted 0.7"])],
 )
 def test_other_shares_are_expected_if_judged_questions_measure_them(count, expected) -> None:
-    shares = {0.5: 1.5, 0.6: 2.5, 0.7: 1.5}
+    shares = {
+        0.5: 1.5,
+        0.6: 2.5,
+        0.7: 1.5,
+    }
     judged = query_set(queries=[("ahead", {BASE: ALWAYS, ADAPTED: ALWAYS}, count)])
     decision = choice_of(judged, experience=measured_experience(hybrid=shares)).decide_hybrid(
         [ADAPTED]
@@ -463,10 +529,28 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
         Effect(name, "extractive", ADAPTED, "semantic", None, 0, 4.0, 1.0) for name in HASHES
     ]
     documents = {name: frozenset(document_digests(hashes)) for name, hashes in HASHES.items()}
-    experience = Experience("m", {"extractive": RECIPE}, effects, documents)
-    config = TrainingConfig(objective="mixed", weights="adapter", steps=60, queries_per_step=32)
-    monkeypatch.setattr(selection, "load_experience", lambda: experience)
-    monkeypatch.setattr(selection, "backend_of_queries", lambda _snapshot: "extractive")
+    experience = Experience(
+        "m",
+        {"extractive": RECIPE},
+        effects,
+        documents,
+    )
+    config = TrainingConfig(
+        objective="mixed",
+        weights="adapter",
+        steps=60,
+        queries_per_step=32,
+    )
+    monkeypatch.setattr(
+        selection,
+        "load_experience",
+        lambda: experience,
+    )
+    monkeypatch.setattr(
+        selection,
+        "backend_of_queries",
+        lambda _snapshot: "extractive",
+    )
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
     monkeypatch.setattr("engine.encoders.for_project.model_fingerprint", lambda _snapshot: "m")
 
@@ -548,7 +632,11 @@ def test_the_report_says_whether_experience_counts(settings, scope, value) -> No
 @pytest.mark.usefixtures("shipped")
 def test_the_report_says_that_experience_is_widened() -> None:
     experience = project_experience(hashes=HASHES["dunes"])
-    name, why = explain_experience(validate({}), replace(experience, widened=True), 0.5)
+    name, why = explain_experience(
+        validate({}),
+        replace(experience, widened=True),
+        0.5,
+    )
     assert name == "3 public collections, widened"
     assert OTHER_TRAINING in why
 
@@ -568,7 +656,11 @@ def test_the_report_says_where_experience_is_of_semantic_search_alone(share) -> 
 
 @pytest.mark.usefixtures("shipped")
 def test_queries_of_another_kind_have_the_experience_of_theirs(monkeypatch) -> None:
-    monkeypatch.setattr(selection, "backend_of_queries", lambda _snapshot: "gguf")
+    monkeypatch.setattr(
+        selection,
+        "backend_of_queries",
+        lambda _snapshot: "gguf",
+    )
     assert project_experience() is None, "nothing was measured with queries of a language model"
 
 

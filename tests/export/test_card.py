@@ -49,7 +49,11 @@ def card_of(folder: Path, figures: dict[str, Any]) -> str:
 def test_figures_are_of_the_queries_that_the_report_names(
     tmp_path: Path, kind: str, synthetic: int, name: str
 ) -> None:
-    figure = {"value": 50.0, "low": 40.0, "high": 60.0}
+    figure = {
+        "value": 50.0,
+        "low": 40.0,
+        "high": 60.0,
+    }
     table = {
         "queries": 130,
         "synthetic": synthetic,
@@ -63,8 +67,16 @@ def test_figures_are_of_the_queries_that_the_report_names(
 
 
 def test_the_number_of_queries_needed_is_rounded_as_in_the_report(tmp_path: Path) -> None:
-    figure = {"value": 50.0, "low": 40.0, "high": 60.0}
-    gap = {"verdict": "no difference shown", "needed": 1_234, **figure}
+    figure = {
+        "value": 50.0,
+        "low": 40.0,
+        "high": 60.0,
+    }
+    gap = {
+        "verdict": "no difference shown",
+        "needed": 1_234,
+        **figure,
+    }
     table = {
         "queries": 130,
         "synthetic": 0,

@@ -46,7 +46,11 @@ def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def by_llama(file: Path, texts: list[str], tokens: int) -> Any:
+def by_llama(
+    file: Path,
+    texts: list[str],
+    tokens: int,
+) -> Any:
     return (
         encoder_source(EncoderSettings(model=str(file), device="cpu"))
         .load(tokens)
@@ -54,17 +58,38 @@ def by_llama(file: Path, texts: list[str], tokens: int) -> Any:
     )
 
 
-def by_torch(model: str, texts: list[str], tokens: int) -> Any:
-    cpu = Hardware("cpu", "float32", 1, ())
+def by_torch(
+    model: str,
+    texts: list[str],
+    tokens: int,
+) -> Any:
+    cpu = Hardware(
+        "cpu",
+        "float32",
+        1,
+        (),
+    )
     return TransformerEncoder.load(
         resolve_model(model), hardware=cpu, max_tokens=tokens
     ).encode_chunks(texts)
 
 
 @pytest.mark.parametrize("precision", ["f32", "f16"])
-def test_a_tiny_model_keeps_its_vectors(tiny: Path, tiny_model: Path, precision: str) -> None:
-    expected = by_torch(str(tiny_model), TEXTS, 128)
-    found = by_llama(tiny / f"model-{precision}.gguf", TEXTS, 128)
+def test_a_tiny_model_keeps_its_vectors(
+    tiny: Path,
+    tiny_model: Path,
+    precision: str,
+) -> None:
+    expected = by_torch(
+        str(tiny_model),
+        TEXTS,
+        128,
+    )
+    found = by_llama(
+        tiny / f"model-{precision}.gguf",
+        TEXTS,
+        128,
+    )
     assert (found * expected).sum(axis=1).min() >= NEAR
     assert (expected @ expected.T).min() < 0.99  # texts are told apart
 
@@ -74,7 +99,11 @@ def test_the_bundled_model_keeps_its_vectors(tmp_path: Path) -> None:
     tokens = resolve_model(DEFAULT_MODEL).max_tokens
     expected = by_torch(DEFAULT_MODEL, TEXTS, tokens)
     for precision in ("f32", "f16"):
-        found = by_llama(tmp_path / "gguf" / f"model-{precision}.gguf", TEXTS, tokens)
+        found = by_llama(
+            tmp_path / "gguf" / f"model-{precision}.gguf",
+            TEXTS,
+            tokens,
+        )
         assert (found * expected).sum(axis=1).min() >= NEAR
 
 
@@ -89,7 +118,11 @@ def test_a_server_of_llama_cpp_gives_them_as_well(tiny: Path, tiny_model: Path) 
         )
         data = json.loads(client.getresponse().read())["data"]
     found = np.array([one["embedding"] for one in data])
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    found /= np.linalg.norm(
+        found,
+        axis=1,
+        keepdims=True,
+    )
     assert (found * by_torch(str(tiny_model), TEXTS[:8], 128)).sum(axis=1).min() >= NEAR
 
 

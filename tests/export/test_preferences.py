@@ -16,8 +16,20 @@ from engine.project.folder import ProjectFolder
 
 __all__ = ["built", "project"]
 
-BASE = ListedSystem("b", "b", "hybrid", "weighted", 0.5)
-ADAPTED = ListedSystem("a", "a", "hybrid", "weighted", 0.5)
+BASE = ListedSystem(
+    "b",
+    "b",
+    "hybrid",
+    "weighted",
+    0.5,
+)
+ADAPTED = ListedSystem(
+    "a",
+    "a",
+    "hybrid",
+    "weighted",
+    0.5,
+)
 
 
 def export(project: ProjectFolder, folder: Path) -> Path:

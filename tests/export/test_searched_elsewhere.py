@@ -100,7 +100,11 @@ def own_hits(project: ProjectFolder, queries: list[str]) -> Callable[[str], dict
 
 def code_of(readme: Path) -> str:
     """The Python in a README."""
-    blocks = re.findall(r"```python\n(.*?)```", readme.read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```",
+        readme.read_text("utf-8"),
+        re.DOTALL,
+    )
     assert all(block.count("\n") <= 25 for block in blocks)
     return "\n".join(blocks)
 
@@ -138,16 +142,28 @@ def test_a_server_of_qdrant_is_filled_from_parquet(
         (ROOT / "docs" / "ADAPTING.md").read_text("utf-8"),
         re.DOTALL,
     )
-    made = export_project(project, tmp_path / "taken", ["parquet"])
+    made = export_project(
+        project,
+        tmp_path / "taken",
+        ["parquet"],
+    )
     monkeypatch.chdir(made.folder)
     in_memory = qdrant_client.QdrantClient(":memory:")
-    monkeypatch.setattr(qdrant_client, "QdrantClient", lambda url: in_memory)
+    monkeypatch.setattr(
+        qdrant_client,
+        "QdrantClient",
+        lambda url: in_memory,
+    )
     names: dict[str, Any] = {}
     exec(code, names)
     with closing(project.store()) as store:
         chunks = store.chunks()
     chunk = max(chunks, key=lambda one: len(one.text))
-    (point,) = in_memory.retrieve("chunks", [chunk.id], with_vectors=True)
+    (point,) = in_memory.retrieve(
+        "chunks",
+        [chunk.id],
+        with_vectors=True,
+    )
     assert in_memory.count("chunks").count == len(chunks)
     assert (point.payload or {})["text"] == chunk.text
     assert isinstance(point.vector, dict)
@@ -162,7 +178,11 @@ def test_documents_that_are_not_indexed_yet_are_not_left_out(
     next((copy.path / "documents").rglob("*.md")).write_text("# Other\n\nText of another kind.\n")
     stage_here(copy.path, "ingest")
     with fails(NotBuiltError, "index-outdated"):
-        export_project(copy, tmp_path / "taken", [kind])
+        export_project(
+            copy,
+            tmp_path / "taken",
+            [kind],
+        )
     assert not (tmp_path / "taken").exists()
 
 

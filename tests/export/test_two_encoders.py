@@ -56,9 +56,21 @@ TEXTS = ["who repairs the roof?", "Pressure on the wing", "é"]
 def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """The evaluation was put in place by hand: it has no report."""
     for name, value in (("read_report", {}), ("tables_of", {}), ("own_systems_of", IN_USE_ALONE)):
-        monkeypatch.setattr(card, name, lambda _, value=value: value)
-    monkeypatch.setattr(report, "read_report", lambda _: {})
-    monkeypatch.setattr(verdict, "verdict_of", lambda _: SimpleNamespace(modes=()))
+        monkeypatch.setattr(
+            card,
+            name,
+            lambda _, value=value: value,
+        )
+    monkeypatch.setattr(
+        report,
+        "read_report",
+        lambda _: {},
+    )
+    monkeypatch.setattr(
+        verdict,
+        "verdict_of",
+        lambda _: SimpleNamespace(modes=()),
+    )
 
 
 def folders_in(path: Path) -> set[str]:
@@ -74,7 +86,11 @@ def test_each_mode_has_its_model_and_the_manifest_names_both(
     embedded: Embedded, tmp_path: Path
 ) -> None:
     project = embedded(ON_BOTH, BASE)
-    made = export_project(project, tmp_path / "taken", ["model", "vectors"])
+    made = export_project(
+        project,
+        tmp_path / "taken",
+        ["model", "vectors"],
+    )
     assert folders_in(made.folder) == {"model", "semantic-model", "vectors", "semantic-vectors"}
     for name, chosen in (("model", BASE), ("semantic-model", ON_BOTH)):
         own = encoder_of(project, chosen)
@@ -101,7 +117,11 @@ def test_each_mode_has_its_model_and_the_manifest_names_both(
         wanted = encoder_of(project, chosen).encode_chunks(
             [texts[json.loads(line)["chunk_id"]] for line in lines]
         )
-        np.testing.assert_allclose(rows, wanted, atol=2e-3)
+        np.testing.assert_allclose(
+            rows,
+            wanted,
+            atol=2e-3,
+        )
     readme = (made.folder / "README.md").read_text("utf-8")
     assert all(f"`{name}/`" in readme for name in ("model", "semantic-model", "semantic-vectors"))
     assert semantic.info.encoder in readme
@@ -111,7 +131,11 @@ def test_one_encoder_for_both_modes_leaves_an_export_as_it_was(
     embedded: Embedded, tmp_path: Path
 ) -> None:
     project = embedded(ON_BOTH, ON_BOTH)
-    made = export_project(project, tmp_path / "taken", ["model", "vectors"])
+    made = export_project(
+        project,
+        tmp_path / "taken",
+        ["model", "vectors"],
+    )
     assert folders_in(made.folder) == {"model", "vectors"}
     assert "semantic_encoder" not in manifest_of(made.folder)
     assert "semantic-" not in (made.folder / "README.md").read_text("utf-8")
@@ -138,7 +162,11 @@ def test_folders_say_which_mode_they_are_of(
     names: dict[str, InUseInfo],
 ) -> None:
     project = embedded(semantic, hybrid)
-    made = export_project(project, tmp_path / "taken", ["model"])
+    made = export_project(
+        project,
+        tmp_path / "taken",
+        ["model"],
+    )
     assert folders_in(made.folder) == {*names}
     for name, chosen in names.items():
         found = load_exported(made.folder / name).encode(TEXTS)
@@ -154,7 +182,11 @@ def test_an_evaluation_that_is_not_embedded_yet_is_not_exported(
     project = embedded(BASE, BASE)
     choose(project, ON_BOTH, BASE)
     with fails(NotBuiltError, "index-outdated"):
-        export_project(project, tmp_path / "taken", ["model"])
+        export_project(
+            project,
+            tmp_path / "taken",
+            ["model"],
+        )
 
 
 @needs_pyarrow
@@ -175,7 +207,11 @@ def test_parquet_has_a_column_for_each_mode(embedded: Embedded, tmp_path: Path) 
     assert manifest_of(folder)["fingerprints"]["semantic"]["encoder"] == semantic.info.encoder
 
 
-def run_readme(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def run_readme(
+    folder: Path,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> dict[str, Any]:
     """The names that the Python of a README defines, asking a server."""
     monkeypatch.chdir(folder)
     blocks = re.findall(
@@ -212,7 +248,11 @@ def test_each_mode_is_searched_elsewhere_as_here(
             folder = export_project(project, tmp_path / mode, [target]).folder / target
             if target == "opensearch":
                 OpenSearch.install(monkeypatch, folder)
-            names = run_readme(folder, server.url, monkeypatch)
+            names = run_readme(
+                folder,
+                server.url,
+                monkeypatch,
+            )
             searches: dict[Any, Callable[[str], list[int]]] = {mode: names["search"]}
             if mode == "hybrid":
                 searches["semantic"] = names["search_by_meaning"]
@@ -228,7 +268,11 @@ def test_a_bundle_searches_in_both_modes(
     embedded: Embedded, tmp_path: Path, search_only: bool
 ) -> None:
     project = embedded(ON_BOTH, BASE)
-    bundle_project(project, tmp_path / "it.bundle", search_only=search_only)
+    bundle_project(
+        project,
+        tmp_path / "it.bundle",
+        search_only=search_only,
+    )
     there = ProjectFolder(unbundle(tmp_path / "it.bundle", str(tmp_path / "there")).folder)
     assert len([*(there.path / "vectors").iterdir()]) == 2
     for mode in ("semantic", "hybrid"):
@@ -243,7 +287,11 @@ def test_a_bundle_names_its_own_copy_of_the_model_for_both(
     embedded: Embedded, tmp_path: Path
 ) -> None:
     project = embedded(ON_BOTH, BASE)
-    bundle_project(project, tmp_path / "it.bundle", with_model=True)
+    bundle_project(
+        project,
+        tmp_path / "it.bundle",
+        with_model=True,
+    )
     there = ProjectFolder(unbundle(tmp_path / "it.bundle", str(tmp_path / "there")).folder)
     for kind in (VectorsInfo, SemanticVectorsInfo):
         artifact = artifact_of(there, kind)

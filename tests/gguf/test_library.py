@@ -78,7 +78,11 @@ def in_ollama(
     home: Path, tiny_gguf_file: Path, *names: str, size: int | None = None, digest: str = ""
 ) -> Path:
     digest = digest or sha256(tiny_gguf_file)
-    blob = put(tiny_gguf_file, home, f".ollama/models/blobs/sha256-{digest}")
+    blob = put(
+        tiny_gguf_file,
+        home,
+        f".ollama/models/blobs/sha256-{digest}",
+    )
     for name in names:
         manifest = home / ".ollama/models/manifests/registry.ollama.ai" / name
         manifest.parent.mkdir(parents=True, exist_ok=True)
@@ -196,9 +200,20 @@ def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(
     home: Path, tiny_gguf_file: Path
 ) -> None:
     put(tiny_gguf_file, home, ".lmstudio/models/maker/small/small.gguf")
-    in_ollama(home, tiny_gguf_file, "library/llama/8b", "library/llama/latest", "me/mine/v1")
+    in_ollama(
+        home,
+        tiny_gguf_file,
+        "library/llama/8b",
+        "library/llama/latest",
+        "me/mine/v1",
+    )
     hub = home / ".cache/huggingface/hub/models--maker--big"
-    blob = put(tiny_gguf_file, hub, "blobs", sha256(tiny_gguf_file))
+    blob = put(
+        tiny_gguf_file,
+        hub,
+        "blobs",
+        sha256(tiny_gguf_file),
+    )
     for revision in ("abc", "def"):
         (hub / "snapshots" / revision).mkdir(parents=True)
         (hub / "snapshots" / revision / "big.gguf").symlink_to(blob)
@@ -228,9 +243,24 @@ def test_variables_of_the_other_programs_are_followed(
 
 
 def test_what_is_missing_cut_or_changed_is_reported(home: Path, tiny_gguf_file: Path) -> None:
-    in_ollama(home, tiny_gguf_file, "library/longer/1", size=10**9)
-    changed = in_ollama(home, tiny_gguf_file, "library/changed/1", digest="a" * 64)
-    gone = in_ollama(home, tiny_gguf_file, "library/gone/1", digest="b" * 64)
+    in_ollama(
+        home,
+        tiny_gguf_file,
+        "library/longer/1",
+        size=10**9,
+    )
+    changed = in_ollama(
+        home,
+        tiny_gguf_file,
+        "library/changed/1",
+        digest="a" * 64,
+    )
+    gone = in_ollama(
+        home,
+        tiny_gguf_file,
+        "library/gone/1",
+        digest="b" * 64,
+    )
     gone.unlink()
     (home / ".ollama/models/manifests/registry.ollama.ai/library/longer/2").write_text(
         '{"layers": 7}'
@@ -246,7 +276,11 @@ def test_what_is_missing_cut_or_changed_is_reported(home: Path, tiny_gguf_file: 
 
 def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny_gguf_file: Path) -> None:
     for number in (1, 2):
-        put(tiny_gguf_file, home, f".lmstudio/models/m-0000{number}-of-00002.gguf")
+        put(
+            tiny_gguf_file,
+            home,
+            f".lmstudio/models/m-0000{number}-of-00002.gguf",
+        )
     (model,) = listed()
     assert (model.names, model.size, model.problem) == (
         ("m-00001-of-00002.gguf",),
@@ -301,7 +335,11 @@ def test_a_full_disk_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
     disk_filler: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(gguf_library, "models_folder", lambda: small_disk / "models")
+    monkeypatch.setattr(
+        gguf_library,
+        "models_folder",
+        lambda: small_disk / "models",
+    )
     disk_filler(small_disk, leave=100_000)
     with fails(ResourceError, "disk-full"):
         add_model(tiny_gguf_file)
@@ -327,7 +365,14 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
     shutil.copy(tiny_gguf_file, big)
     with big.open("r+b") as file:
         file.truncate(3 << 30)
-    command = [sys.executable, "-m", "engine", "models", "add", str(big)]
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "models",
+        "add",
+        str(big),
+    ]
     started = subprocess.Popen(
         command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -355,7 +400,13 @@ def test_the_command_lists_adds_and_refuses(home: Path, tiny_gguf_file: Path) ->
     rows = json.loads(engine_here("models", "--json").stdout)
     assert {row["place"] for row in rows} == {"bundled", "catalogue"}
     put(tiny_gguf_file, home, ".lmstudio/models/a\x1b[31m.gguf")
-    done = engine_here("models", "add", str(tiny_gguf_file), "--name", "ours")
+    done = engine_here(
+        "models",
+        "add",
+        str(tiny_gguf_file),
+        "--name",
+        "ours",
+    )
     assert done.stdout == f"{models_folder() / 'ours.gguf'}\n"
     rows = json.loads(engine_here("models", "--json").stdout)
     files = [row for row in rows if row["kind"] == "language model" and row["here"]]
@@ -369,7 +420,11 @@ def test_the_command_lists_adds_and_refuses(home: Path, tiny_gguf_file: Path) ->
     assert engine_here("models", "add", str(home / "none.gguf"), check=False).returncode == 3
 
 
-def with_pairs(path: Path, pairs: bytes, count: int) -> Path:
+def with_pairs(
+    path: Path,
+    pairs: bytes,
+    count: int,
+) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, count) + pairs)
     return path
@@ -384,7 +439,11 @@ def test_one_odd_file_does_not_hide_the_others(home: Path, tiny_gguf_file: Path)
     folder = home / ".lmstudio/models"
     put(tiny_gguf_file, folder / "good.gguf")
     lists = b"".join(struct.pack("<IQ", 9, 1) for _ in range(3000)) + struct.pack("<IQ", 4, 0)
-    with_pairs(folder / "deep.gguf", told("a.b") + struct.pack("<I", 9) + lists, 1)
+    with_pairs(
+        folder / "deep.gguf",
+        told("a.b") + struct.pack("<I", 9) + lists,
+        1,
+    )
     kind = told("general.architecture") + struct.pack("<I", 8) + told("llama")
     with_pairs(
         folder / "kind.gguf", kind + told("general.file_type") + struct.pack("<IIQI", 9, 4, 1, 1), 2
@@ -396,7 +455,11 @@ def test_one_odd_file_does_not_hide_the_others(home: Path, tiny_gguf_file: Path)
 
 
 def test_a_vocabulary_alone_is_no_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiny_gguf, "add_tensors", lambda *_: None)
+    monkeypatch.setattr(
+        tiny_gguf,
+        "add_tensors",
+        lambda *_: None,
+    )
     path = build_tiny_gguf(home / "vocabulary.gguf")
     with fails(ModelError, "language-model-unsupported"):
         add_model(path)
@@ -405,7 +468,11 @@ def test_a_vocabulary_alone_is_no_model(home: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def parts(home: Path, tiny_gguf_file: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def parts(
+    home: Path,
+    tiny_gguf_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[Path]:
     """The tiny model in files of at most eight tensors."""
     whole = gguf.GGUFWriter
     monkeypatch.setattr(
@@ -458,7 +525,11 @@ def test_a_model_in_parts_that_lacks_one_is_reported_and_never_chosen_by_itself(
         info=QueryBackendInfo("gguf", "", str(models_folder() / parts[0].name), "0" * 16)
     )
     store: Any = SimpleNamespace(artifact=lambda _kind: kept)
-    found = resolve_backend(Settings(queries=QuerySettings(backend="auto")), store, present=True)
+    found = resolve_backend(
+        Settings(queries=QuerySettings(backend="auto")),
+        store,
+        present=True,
+    )
     assert found.backend == "extractive"
 
 

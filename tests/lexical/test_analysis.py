@@ -119,7 +119,11 @@ def test_english_words_are_stemmed_and_stop_words_dropped() -> None:
         ("ja", "髙橋 渡邉 﨑", "高橋 渡辺 崎"),
     ],
 )
-def test_forms_that_must_meet_in_one_term(language: str, one: str, other: str) -> None:
+def test_forms_that_must_meet_in_one_term(
+    language: str,
+    one: str,
+    other: str,
+) -> None:
     analyzer = Analyzer(language)
     assert analyzer.analyse(one) == analyzer.analyse(other) != []
 
@@ -219,7 +223,11 @@ def test_single_characters_of_a_code_are_queried_only_without_longer_parts(
         ("", "text", []),
     ],
 )
-def test_matched_spans(query: str, text: str, marked: list[str]) -> None:
+def test_matched_spans(
+    query: str,
+    text: str,
+    marked: list[str],
+) -> None:
     assert [text[start:end] for start, end in matched_spans(query, text, "en")] == marked
 
 
@@ -309,7 +317,12 @@ def test_importing_the_room_loads_no_heavy_library() -> None:
         "import engine.lexical, sys; print(sorted({'tantivy', 'numpy', 'torch', 'py3langid'} &"
         " set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -356,7 +369,11 @@ def test_every_language_that_is_recognised_has_a_name() -> None:
         ("¹ 2ⁿᵈ nº", ["1", "2", "no"], []),
     ],
 )
-def test_superscripts_hide_no_word(text: str, words: list[str], codes: list[str]) -> None:
+def test_superscripts_hide_no_word(
+    text: str,
+    words: list[str],
+    codes: list[str],
+) -> None:
     terms = Analyzer("none").terms(text)
     assert (terms.words, terms.codes) == (words, codes)
 

@@ -40,11 +40,19 @@ TEXTS = {
 def test_codes_with_other_marks_and_longer_codes(
     tmp_path: Path, code: str, spellings: list[str]
 ) -> None:
-    index = LexicalIndex.build(tmp_path / "index", TEXTS.items(), "en")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        TEXTS.items(),
+        "en",
+    )
     assert index.vocabulary.find_code_spellings(code) == spellings
 
 
 def test_a_code_as_a_word_and_a_number(tmp_path: Path) -> None:
-    index = LexicalIndex.build(tmp_path / "index", [(1, "KW 42")], "de")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        [(1, "KW 42")],
+        "de",
+    )
     assert index.vocabulary.has_sequence("KW42")
     assert not index.vocabulary.has_sequence("KW43")

@@ -23,8 +23,17 @@ CHUNKS = {
 }
 
 
-def build(tmp_path: Path, language: str, others: dict[int, str] | None = None) -> LexicalIndex:
-    return LexicalIndex.build(tmp_path / "index", CHUNKS.items(), language, languages=others)
+def build(
+    tmp_path: Path,
+    language: str,
+    others: dict[int, str] | None = None,
+) -> LexicalIndex:
+    return LexicalIndex.build(
+        tmp_path / "index",
+        CHUNKS.items(),
+        language,
+        languages=others,
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +74,11 @@ def test_a_word_stands_for_the_compounds_with_it(
 def test_stems_of_compounds_may_differ(
     tmp_path: Path, word: str, text: str, compound: Compound
 ) -> None:
-    index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        [(1, text)],
+        "de",
+    )
     assert find_compounds(index.vocabulary, word) == [compound]
 
 
@@ -84,7 +97,11 @@ def test_stems_of_compounds_may_differ(
 def test_plurals_in_s_that_the_stemmer_keeps(
     tmp_path: Path, word: str, text: str, other: str
 ) -> None:
-    index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        [(1, text)],
+        "de",
+    )
     assert find_other_number(index.vocabulary, word) == other
 
 
@@ -100,12 +117,20 @@ def test_plurals_in_s_that_the_stemmer_keeps(
 def test_other_languages_have_other_numbers_of_acronyms_only(
     tmp_path: Path, word: str, text: str, other: str
 ) -> None:
-    index = LexicalIndex.build(tmp_path / "index", [(1, text)], "en")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        [(1, text)],
+        "en",
+    )
     assert find_other_number(index.vocabulary, word) == other
 
 
 def test_words_of_scripts_without_spaces_get_no_s(tmp_path: Path) -> None:
-    index = LexicalIndex.build(tmp_path / "index", [(1, "Größe S")], "de")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        [(1, "Größe S")],
+        "de",
+    )
     assert find_other_number(index.vocabulary, "契約") == ""
 
 
@@ -120,7 +145,11 @@ def test_words_of_scripts_without_spaces_get_no_s(tmp_path: Path) -> None:
 def test_a_word_with_a_short_stem_stands_for_no_compounds(
     tmp_path: Path, word: str, text: str
 ) -> None:
-    index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        [(1, text)],
+        "de",
+    )
     assert find_compounds(index.vocabulary, word) == []
 
 
@@ -135,13 +164,21 @@ def test_a_word_with_a_short_stem_stands_for_no_compounds(
         ("Dachfenster", ()),
     ],
 )
-def test_a_compound_stands_for_its_parts(tmp_path: Path, word: str, parts: tuple[str, ...]) -> None:
+def test_a_compound_stands_for_its_parts(
+    tmp_path: Path,
+    word: str,
+    parts: tuple[str, ...],
+) -> None:
     assert split_compound(build(tmp_path, "de").vocabulary, word) == parts
 
 
 def test_a_stop_word_is_no_part_of_a_compound(tmp_path: Path) -> None:
     chunks = [(1, "Wir lassen die Anlage nach der Abnahme prüfen.")]
-    index = LexicalIndex.build(tmp_path / "index", chunks, "de")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks,
+        "de",
+    )
     assert index.vocabulary.contains("Nach")
     assert not index.vocabulary.has_chunks_with("Nach")
     assert split_compound(index.vocabulary, "Nachlass") == ()

@@ -256,13 +256,26 @@ def test_names_with_marks_are_words() -> None:
         ("PHX-121", "12 phx121 45", ["phx121"]),
     ],
 )
-def test_figures_are_marked_as_a_whole(query: str, text: str, marked: list[str]) -> None:
+def test_figures_are_marked_as_a_whole(
+    query: str,
+    text: str,
+    marked: list[str],
+) -> None:
     assert [text[start:end] for start, end in matched_spans(query, text)] == marked
 
 
-def search(folder: Path, texts: dict[str, str], query: str, language: str = "en") -> list[str]:
+def search(
+    folder: Path,
+    texts: dict[str, str],
+    query: str,
+    language: str = "en",
+) -> list[str]:
     names = list(texts)
-    index = LexicalIndex.build(folder / "index", enumerate(texts.values()), language)
+    index = LexicalIndex.build(
+        folder / "index",
+        enumerate(texts.values()),
+        language,
+    )
     return [names[key] for key in index.search(query, len(names))[0].tolist()]
 
 
@@ -413,7 +426,11 @@ def test_what_is_written_in_two_ways_is_found_in_both(
         16: "A site of U.N.E.S.C.O. since May",
         17: "We met at 2:45pm there",
     }
-    index = LexicalIndex.build(tmp_path / "index", chunks.items(), language)
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks.items(),
+        language,
+    )
     found = index.search(query, 17)[0].tolist()
     if language == "none" and query == "E-Mails":
         texts = {1}
@@ -422,7 +439,11 @@ def test_what_is_written_in_two_ways_is_found_in_both(
     ids = np.arange(1, 18)
     scores = index.scores(query, ids)
     assert index.scorer().scores(index.query_terms(query, bonus=True), ids) == pytest.approx(scores)
-    spans = matched_spans(query, chunks[found[0]], language)
+    spans = matched_spans(
+        query,
+        chunks[found[0]],
+        language,
+    )
     assert spans
 
 
@@ -469,10 +490,18 @@ def test_signs_between_words_join_or_part_them(
         12: "Der Wartungs-\n  vertrag endet",
         13: "Kunden-\nund Lieferantendaten",
     }
-    index = LexicalIndex.build(tmp_path / "index", chunks.items(), language)
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks.items(),
+        language,
+    )
     found = index.search(query, 13)[0].tolist()
     assert set(found[: len(texts)]) == texts
-    spans = matched_spans(query, chunks[found[0]], language)
+    spans = matched_spans(
+        query,
+        chunks[found[0]],
+        language,
+    )
     assert spans
     if query == "Wartungsvertrag":
         assert spans == [(4, 23)]
@@ -502,5 +531,10 @@ def test_a_spaced_out_word_is_found(tmp_path: Path, language: str) -> None:
 def test_a_day_or_a_section_counts_more_than_its_last_number(
     tmp_path: Path, query: str, text: str, other: str
 ) -> None:
-    texts = {"other": other, "right": text, "none": "words alone", "more": "and no more of them"}
+    texts = {
+        "other": other,
+        "right": text,
+        "none": "words alone",
+        "more": "and no more of them",
+    }
     assert search(tmp_path, texts, query)[0] == "right"

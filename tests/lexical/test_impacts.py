@@ -42,7 +42,11 @@ def test_impacts_are_those_of_the_formula(index: LexicalIndex) -> None:
     assert words[4] == ["de:zwei", "de:pump", "de:vertrag"]
     mean = sum(map(len, words.values())) / 4
 
-    def impact(times: int, holders: int, length: int) -> float:
+    def impact(
+        times: int,
+        holders: int,
+        length: int,
+    ) -> float:
         return (
             math.log(1 + (4 - holders + 0.5) / (holders + 0.5))
             * 2.2

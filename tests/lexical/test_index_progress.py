@@ -23,7 +23,11 @@ def test_indexing_reports_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monk
     )
     events: list[Event] = []
     with stages_in_this_process():
-        pipeline.run(project, stages=("ingest", "index"), on_event=events.append)
+        pipeline.run(
+            project,
+            stages=("ingest", "index"),
+            on_event=events.append,
+        )
     progress = [
         (event.unit, event.done, event.total)
         for event in events

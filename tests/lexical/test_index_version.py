@@ -27,8 +27,16 @@ def test_an_index_of_the_version_before_is_built_again(tmp_path: Path) -> None:
             built = store.artifact(LexicalInfo)
             assert built is not None
             assert built.info.version == STAGE.version
-            snapshot = ProjectSnapshot(project, project.settings(), store)
-            former = stage_fingerprint("index", STAGE.version - 1, STAGE.inputs(snapshot))
+            snapshot = ProjectSnapshot(
+                project,
+                project.settings(),
+                store,
+            )
+            former = stage_fingerprint(
+                "index",
+                STAGE.version - 1,
+                STAGE.inputs(snapshot),
+            )
             info = replace(built.info, version=STAGE.version - 1)
             store.put_artifact(replace(built, info=info, fingerprint=former))
             states = pipeline.all_status(ProjectSnapshot(project, project.settings(), store))

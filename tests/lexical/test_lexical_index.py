@@ -42,7 +42,11 @@ CHUNKS = [
 def build(
     folder: Path, chunks: list[tuple[int, str]] = CHUNKS, language: str = "en"
 ) -> LexicalIndex:
-    return LexicalIndex.build(folder / "index", chunks, language)
+    return LexicalIndex.build(
+        folder / "index",
+        chunks,
+        language,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,11 @@ def shared_index(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
     return build(tmp_path_factory.mktemp("lexical"))
 
 
-def oracle(chunks: list[tuple[int, str]], index: LexicalIndex, query: str) -> dict[int, float]:
+def oracle(
+    chunks: list[tuple[int, str]],
+    index: LexicalIndex,
+    query: str,
+) -> dict[int, float]:
     """BM25 by the formula; all chunks here are shorter than 40 words, where tantivy's length
     byte is exact.
     """
@@ -94,7 +102,11 @@ def test_scores_are_bm25(shared_index: LexicalIndex, query: str) -> None:
         ("48812093 in phx-121", [[10], []]),
     ],
 )
-def test_long_numbers_are_codes_too(tmp_path: Path, query: str, holders: list[list[int]]) -> None:
+def test_long_numbers_are_codes_too(
+    tmp_path: Path,
+    query: str,
+    holders: list[list[int]],
+) -> None:
     index = build(
         tmp_path,
         [(1, "Part 7-450001."), (2, "Order 4500012345 of 2031."), (3, "In 450001."), *CHUNKS],
@@ -108,7 +120,11 @@ def test_a_chunk_with_the_code_outranks_chunks_full_of_its_parts(
 ) -> None:
     ids, scores = shared_index.search(code, 10)
     assert ids.tolist() == [10, 11]
-    without, plain = shared_index.search(code, 10, bonus=False)
+    without, plain = shared_index.search(
+        code,
+        10,
+        bonus=False,
+    )
     assert without.tolist() == [11, 10]
     parts_idf = shared_index.vocabulary.idf(["phx", "121"]).sum()
     assert scores[0] - plain[1] == pytest.approx(2.2 * parts_idf, rel=1e-5)
@@ -130,7 +146,11 @@ def test_among_all_but_some_it_is_the_search_among_the_others(
     index = build(tmp_path, [(key, "words " * (1 + key % 3)) for key in range(1, 10)])
     others = np.setdiff1d(index.ids(), ignored)
     for k in (2, 20):
-        found = index.search_without("words", k, np.array(ignored, np.int64))
+        found = index.search_without(
+            "words",
+            k,
+            np.array(ignored, np.int64),
+        )
         wanted = index.search("words", k, others)
         assert (found[0].tolist(), found[1].tolist()) == (wanted[0].tolist(), wanted[1].tolist())
 
@@ -150,7 +170,11 @@ def test_document_frequency_and_idf(shared_index: LexicalIndex) -> None:
     st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=40),
     st.integers(-1, 9),
 )
-def test_no_query_raises(shared_index: LexicalIndex, query: str, k: int) -> None:
+def test_no_query_raises(
+    shared_index: LexicalIndex,
+    query: str,
+    k: int,
+) -> None:
     ids, scores = shared_index.search(query, k)
     assert len(ids) == len(scores) <= max(k, 0)
 
@@ -173,7 +197,11 @@ def test_what_query_parsers_take_for_operators_is_punctuation(
     found, scores = shared_index.search(query, 5)
     wanted, expected = shared_index.search(words, 5)
     assert found.tolist() == wanted.tolist() != []
-    np.testing.assert_allclose(scores, expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        scores,
+        expected,
+        rtol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("query", ["", "  ", "*", "the", "\ud83d", '(":~^'])
@@ -205,13 +233,21 @@ def test_mining_gives_the_same_as_searching(tmp_path: Path) -> None:
     assert len(mined) == 252
     for query, (ids, scores) in zip(queries, mined, strict=True):
         expected_ids, expected_scores = index.search(query, 200)
-        np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)
+        np.testing.assert_allclose(
+            scores,
+            expected_scores,
+            rtol=1e-5,
+        )
         differing = ids != expected_ids  # near-ties may swap
         assert np.isin(ids[differing], index.search(query, 700)[0]).all()
         assert differing.sum() <= 0.02 * len(ids)
     assert sum(len(ids) == 200 for ids, _ in mined) >= 200
     plain = next(iter(index.search_many(["PHX-121"] * 200, 100, bonus=False)))
-    np.testing.assert_allclose(plain[1], index.search("PHX-121", 100, bonus=False)[1], rtol=1e-5)
+    np.testing.assert_allclose(
+        plain[1],
+        index.search("PHX-121", 100, bonus=False)[1],
+        rtol=1e-5,
+    )
 
 
 def test_a_large_index_is_mined_without_its_postings_in_memory(
@@ -225,22 +261,42 @@ def test_a_large_index_is_mined_without_its_postings_in_memory(
     held = index.scores_many(asked, ids)
     mined = list(index.search_many(queries, 100))
     index = LexicalIndex.open(index.folder)
-    monkeypatch.setattr(index, "scorer", lambda: pytest.fail("all postings were loaded"))
+    monkeypatch.setattr(
+        index,
+        "scorer",
+        lambda: pytest.fail("all postings were loaded"),
+    )
     found = list(index.search_many(queries, 100, in_memory=299))
     for query, (keys, scores), (_, held_scores) in zip(queries, found, mined, strict=True):
         best, wanted = index.search(query, 100)
         assert keys.tolist() == best.tolist()
         np.testing.assert_array_equal(scores, wanted)
-        np.testing.assert_allclose(scores, held_scores, rtol=1e-5)
-    scored = index.scores_many(asked, ids, in_memory=299)
-    np.testing.assert_allclose(scored, held, rtol=1e-5)
+        np.testing.assert_allclose(
+            scores,
+            held_scores,
+            rtol=1e-5,
+        )
+    scored = index.scores_many(
+        asked,
+        ids,
+        in_memory=299,
+    )
+    np.testing.assert_allclose(
+        scored,
+        held,
+        rtol=1e-5,
+    )
     assert np.isneginf(scored[ids == -1]).all()
 
 
 def test_search_many_with_threads_keeps_the_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(
+        os,
+        "cpu_count",
+        lambda: 3,
+    )
     chunks = random_chunks(100)
     index = build(tmp_path, chunks, "none")
     queries = [text for _, text in chunks]
@@ -250,14 +306,22 @@ def test_search_many_with_threads_keeps_the_order(
 
 def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:
     chunks = random_chunks(120)
-    former = LexicalIndex.build(tmp_path / "former", chunks[:80], "none")
+    former = LexicalIndex.build(
+        tmp_path / "former",
+        chunks[:80],
+        "none",
+    )
     index = former.updated(
         tmp_path / "a", [(3, "replaced text PHX-121"), *chunks[80:]], remove=[0, 1, 999]
     )
     wanted = [(key, text) for key, text in chunks if key not in (0, 1, 3)] + [
         (3, "replaced text PHX-121")
     ]
-    fresh = LexicalIndex.build(tmp_path / "b", wanted, "none")
+    fresh = LexicalIndex.build(
+        tmp_path / "b",
+        wanted,
+        "none",
+    )
     reopened = LexicalIndex.open(tmp_path / "a")
     assert index.count == reopened.count == fresh.count == 118
     for query in ["worda wordb", "replaced", "PHX-121", chunks[50][1]]:
@@ -270,15 +334,40 @@ def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:
 def test_an_index_of_stored_terms_equals_a_fresh_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chunks = [*random_chunks(60), (200, "Herr Strößner PHX-121"), (201, "Herr Größe PHX-121")]
-    languages = {200: "de", 201: "de", 300: "de"}
-    whole = LexicalIndex.build(tmp_path / "whole", chunks, "en", languages=languages)
-    whole = whole.updated(tmp_path / "linked", [(7, "a b")], [0, 1], languages, 10, 0.5)
+    chunks = [
+        *random_chunks(60),
+        (200, "Herr Strößner PHX-121"),
+        (201, "Herr Größe PHX-121"),
+    ]
+    languages = {
+        200: "de",
+        201: "de",
+        300: "de",
+    }
+    whole = LexicalIndex.build(
+        tmp_path / "whole",
+        chunks,
+        "en",
+        languages=languages,
+    )
+    whole = whole.updated(
+        tmp_path / "linked",
+        [(7, "a b")],
+        [0, 1],
+        languages,
+        10,
+        0.5,
+    )
     added = [(300, "Der neue Herr"), (2, "replaced wordb PHX-121")]
     copied = [key for key in (*range(3, 40), 200) if key != 7]
     texts = dict(chunks)
     wanted = [(key, texts[key]) for key in copied] + added
-    fresh = LexicalIndex.build(tmp_path / "fresh", wanted, "en", languages=languages)
+    fresh = LexicalIndex.build(
+        tmp_path / "fresh",
+        wanted,
+        "en",
+        languages=languages,
+    )
     analysed = list[int]()
     analyse = ChunkAnalysis.analyse
 
@@ -288,7 +377,12 @@ def test_an_index_of_stored_terms_equals_a_fresh_one(
             yield stored
 
     monkeypatch.setattr(ChunkAnalysis, "analyse", note)
-    index = whole.extracted(tmp_path / "part", np.array(copied), added, languages)
+    index = whole.extracted(
+        tmp_path / "part",
+        np.array(copied),
+        added,
+        languages,
+    )
     assert analysed == [300, 2]
     assert list(index.stored()) == list(fresh.stored())
     assert index.manifest.languages == fresh.manifest.languages == {"de": 2, "en": 37}
@@ -322,10 +416,19 @@ def test_a_large_index_is_updated_by_links_and_counts_what_is_left(tmp_path: Pat
         (1001, "rare PHX-121 of another"),
         (1002, "scarce PHX-121"),
     ]
-    former = LexicalIndex.build(tmp_path / "0", chunks[:380] + chunks[400:], "none")
+    former = LexicalIndex.build(
+        tmp_path / "0",
+        chunks[:380] + chunks[400:],
+        "none",
+    )
     added = [(3, "replaced rare"), *chunks[380:400]]
     removed = [0, 1000, 1002, 9999]
-    index = former.updated(tmp_path / "1", added, removed, large=100)
+    index = former.updated(
+        tmp_path / "1",
+        added,
+        removed,
+        large=100,
+    )
     links = [
         path for path in (tmp_path / "1" / "generation-1").iterdir() if path.stat().st_nlink > 1
     ]
@@ -333,21 +436,39 @@ def test_a_large_index_is_updated_by_links_and_counts_what_is_left(tmp_path: Pat
     wanted = [(key, text) for key, text in chunks if key not in (0, 3, 1000, 1002)] + [
         (3, "replaced rare")
     ]
-    fresh = LexicalIndex.build(tmp_path / "fresh", wanted, "none")
+    fresh = LexicalIndex.build(
+        tmp_path / "fresh",
+        wanted,
+        "none",
+    )
     assert index.ids().tolist() == fresh.ids().tolist() == sorted(key for key, _ in wanted)
     assert [index.document_frequency(term) for term in ("rare", "scarce", "replaced")] == [2, 0, 1]
     for query in ["worda wordb", "rare", "scarce", "PHX-121 rare", chunks[50][1]]:
         ids, scores = index.search(query, 30)
         right, exact = fresh.search(query, 30)
-        np.testing.assert_allclose(scores, exact, rtol=5e-3)
+        np.testing.assert_allclose(
+            scores,
+            exact,
+            rtol=5e-3,
+        )
         assert set(right[exact > exact[-1] * 1.01]) <= set(ids) if len(exact) else not len(ids)
     assert list(index.stored()) == list(fresh.stored())
     del former
     try_remove_tree(tmp_path / "0")  # of Windows only a request: `index` has the same files open
     assert LexicalIndex.open(tmp_path / "1").search("replaced", 1)[0].tolist() == [3]
-    second = index.updated(tmp_path / "2", [(2000, "later rare")], remove=[3], large=100)
+    second = index.updated(
+        tmp_path / "2",
+        [(2000, "later rare")],
+        remove=[3],
+        large=100,
+    )
     assert (second.document_frequency("rare"), second.document_frequency("replaced")) == (2, 0)
-    rewritten = second.updated(tmp_path / "3", [], remove=range(4, 30), large=100)
+    rewritten = second.updated(
+        tmp_path / "3",
+        [],
+        remove=range(4, 30),
+        large=100,
+    )
     anew = LexicalIndex.build(
         tmp_path / "anew",
         [one for one in wanted if one[0] not in range(3, 30)] + [(2000, "later rare")],
@@ -495,7 +616,11 @@ def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(tmp_path / "built" / "index", tmp_path / "index")
     (tmp_path / "memory").mkdir()
     asked = os.access
-    monkeypatch.setattr(storage, "MEMORY_FOLDER", tmp_path / "memory")
+    monkeypatch.setattr(
+        storage,
+        "MEMORY_FOLDER",
+        tmp_path / "memory",
+    )
     monkeypatch.setattr(
         os, "access", lambda path, mode: "generation-" not in str(path) and asked(path, mode)
     )
@@ -541,12 +666,20 @@ def test_without_room_in_memory_the_copy_goes_to_the_temporary_folder(
     read_only: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(
+        tempfile,
+        "tempdir",
+        str(tmp_path / "temporary"),
+    )
     monkeypatch.setattr(
         shutil, "disk_usage", lambda _path: SimpleNamespace(total=10, used=10, free=0)
     )
     assert storage.ensure_lockable(read_only / "generation-1").parent == tmp_path / "temporary"
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    monkeypatch.setattr(
+        tempfile,
+        "tempdir",
+        str(tmp_path / "gone"),
+    )
     with fails(ResourceError, "write-failed"):
         LexicalIndex.open(read_only)
 

@@ -131,7 +131,11 @@ TEXTS = {
 def test_a_sequence_comes_before_its_parts(
     tmp_path: Path, language: str, query: str, best: int
 ) -> None:
-    index = LexicalIndex.build(tmp_path / "index", TEXTS.items(), language)
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        TEXTS.items(),
+        language,
+    )
     assert index.search(query, 1)[0].tolist() == [best]
     ids = np.array(sorted(TEXTS))
     terms = index.query_terms(query, bonus=True)
@@ -140,7 +144,11 @@ def test_a_sequence_comes_before_its_parts(
 
 
 def test_a_sequence_counts_twice_in_a_short_query_only(tmp_path: Path) -> None:
-    index = LexicalIndex.build(tmp_path / "index", TEXTS.items(), "en")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        TEXTS.items(),
+        "en",
+    )
     rarity = float(index.vocabulary.idf(["=windows-10"])[0])
     short = "panes yard torque cable Windows 10"
     assert query_weights(index, short)["=windows-10"] == pytest.approx(2.2 * 2 * rarity)
@@ -150,7 +158,11 @@ def test_a_sequence_counts_twice_in_a_short_query_only(tmp_path: Path) -> None:
 def test_a_rare_spelling_counts_no_more_than_the_usual_one(tmp_path: Path) -> None:
     chunks = {number: f"email number{number}" for number in range(1, 9)}
     chunks[9] = "e-mail number9"
-    index = LexicalIndex.build(tmp_path / "index", chunks.items(), "en")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks.items(),
+        "en",
+    )
     scores = dict(zip(*map(np.ndarray.tolist, index.search("email", 9)), strict=True))
     assert scores[9] == pytest.approx(index.vocabulary.idf(["email"])[0])
     assert scores[9] < scores[1] * 1.2
@@ -186,7 +198,11 @@ def test_parts_of_a_word_with_humps_and_days_of_a_month_are_marked(
         ("קלם कलम", "यह क़लम", "क़लम"),
     ],
 )
-def test_dates_and_words_of_other_scripts(query: str, text: str, marked: str) -> None:
+def test_dates_and_words_of_other_scripts(
+    query: str,
+    text: str,
+    marked: str,
+) -> None:
     assert [text[start:end] for start, end in matched_spans(query, text)] == [marked]
 
 
@@ -197,7 +213,15 @@ def test_a_stop_word_before_a_letter_is_not_marked() -> None:
 
 
 def test_plurals_of_acronyms_are_found_in_either_case_and_number(tmp_path: Path) -> None:
-    chunks = [(1, "two PDFs"), (2, "two pdfs"), (3, "a PDF")]
-    index = LexicalIndex.build(tmp_path / "index", chunks, "en")
+    chunks = [
+        (1, "two PDFs"),
+        (2, "two pdfs"),
+        (3, "a PDF"),
+    ]
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks,
+        "en",
+    )
     for query, ids in (("PDFs", [1, 2]), ("pdfs", [1, 2]), ("PDF", [1, 3]), ("pdf", [1, 3])):
         assert sorted(index.search(query, 9)[0].tolist()) == ids

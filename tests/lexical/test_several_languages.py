@@ -43,7 +43,11 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
     """The same corpus as it was indexed before: all of it by the stems of its main language."""
-    return LexicalIndex.build(tmp_path_factory.mktemp("one") / "index", CHUNKS, "en")
+    return LexicalIndex.build(
+        tmp_path_factory.mktemp("one") / "index",
+        CHUNKS,
+        "en",
+    )
 
 
 def found(index: LexicalIndex, query: str) -> list[int]:
@@ -115,8 +119,16 @@ def test_both_ways_of_ranking_agree(mixed: LexicalIndex) -> None:
         ids, scores = mixed.search(query, 10)
         other, others = scorer.rank(mixed.query_terms(query, bonus=True), 10)
         assert ids.tolist() == other.tolist()
-        np.testing.assert_allclose(scores, others, rtol=1e-5)
-        np.testing.assert_allclose(mixed.scores(query, ids), scores, rtol=1e-6)
+        np.testing.assert_allclose(
+            scores,
+            others,
+            rtol=1e-5,
+        )
+        np.testing.assert_allclose(
+            mixed.scores(query, ids),
+            scores,
+            rtol=1e-6,
+        )
 
 
 def test_codes_and_pairs_of_characters_are_the_same_in_every_language(tmp_path: Path) -> None:
@@ -127,7 +139,12 @@ def test_codes_and_pairs_of_characters_are_the_same_in_every_language(tmp_path: 
         (4, "東京都"),
     ]
     chunks += [(5, "Fehler E-212: Lager"), (6, "212 errors")]
-    index = LexicalIndex.build(tmp_path / "index", chunks, "en", languages={2: "de", 5: "de"})
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks,
+        "en",
+        languages={2: "de", 5: "de"},
+    )
     assert set(found(index, "phx121")) == {1, 2, 3}
     assert found(index, "E212") == [5]  # no chunk holds this word
     assert index.scores("E212", np.array([5, 6]))[0] == pytest.approx(index.search("E212", 1)[1][0])
@@ -149,12 +166,26 @@ def test_one_language_is_as_it_was(tmp_path: Path, single: LexicalIndex) -> None
 
 
 def test_an_update_equals_a_rebuild(tmp_path: Path, mixed: LexicalIndex) -> None:
-    former = LexicalIndex.build(tmp_path / "former", ENGLISH.items(), "en")
-    index = former.updated(tmp_path / "index", GERMAN.items(), [], LANGUAGES)
+    former = LexicalIndex.build(
+        tmp_path / "former",
+        ENGLISH.items(),
+        "en",
+    )
+    index = former.updated(
+        tmp_path / "index",
+        GERMAN.items(),
+        [],
+        LANGUAGES,
+    )
     assert list(index.stored()) == list(mixed.stored())
     assert index.manifest.languages == mixed.manifest.languages == {"en": 5, "de": 3}
     assert found(index, "Kündigungsfrist") == [11]
-    index = index.updated(tmp_path / "fewer", [(13, GERMAN[13])], [11, 12], {13: "de"})
+    index = index.updated(
+        tmp_path / "fewer",
+        [(13, GERMAN[13])],
+        [11, 12],
+        {13: "de"},
+    )
     assert index.manifest.languages == {"en": 5, "de": 1}
     assert index.updated(tmp_path / "none", [], [13]).manifest.languages == {}
     assert LexicalIndex.open(tmp_path / "none").manifest.languages == {}
@@ -166,7 +197,12 @@ def test_no_main_language(tmp_path: Path) -> None:
     """
     chunks = [*CHUNKS, (21, "Lagers 4711 contracts")]
     languages = LANGUAGES | dict.fromkeys(ENGLISH, "en")
-    index = LexicalIndex.build(tmp_path / "index", chunks, "none", languages=languages)
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks,
+        "none",
+        languages=languages,
+    )
     assert found(index, "Lager") == [12]
     assert set(found(index, "Lagers")) == {12, 21}
     assert set(found(index, "contracts")) == {5, 21}
@@ -188,6 +224,11 @@ def test_which_language_a_document_is_analysed_in() -> None:
 
 def test_a_slip_is_like_a_word_by_the_stems_of_either_language(tmp_path: Path) -> None:
     chunks = [*CHUNKS, (6, "The freezer was left open at night.")]
-    index = LexicalIndex.build(tmp_path / "index", chunks, "en", languages=LANGUAGES)
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks,
+        "en",
+        languages=LANGUAGES,
+    )
     # Its stem is `frez` in German.
     assert "freezer" in index.vocabulary.find_similar_terms("frezer")

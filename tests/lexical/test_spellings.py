@@ -61,7 +61,11 @@ def found(index: LexicalIndex, query: str) -> list[int]:
         ("Hauptstr.", [7]),
     ],
 )
-def test_each_spelling_finds_the_others(index: LexicalIndex, query: str, chunks: list[int]) -> None:
+def test_each_spelling_finds_the_others(
+    index: LexicalIndex,
+    query: str,
+    chunks: list[int],
+) -> None:
     if index.language == "de" and query == "pot":
         chunks = [3, 4]  # the German stemmer takes every oe for ö
     if index.language != "de" and query == "Hauptstr.":
@@ -107,36 +111,71 @@ def test_both_spellings_count_as_one_word(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("query", ["Übergroesse", "Uebergröße", "ÜBERGRÖSSE", "uebergroesse"])
 def test_a_word_may_be_spelt_in_both_ways(tmp_path: Path, query: str) -> None:
-    chunks = [(1, "Die ÜBERGRÖSSE ist da."), (2, "Die Übergröße kam."), (3, "Die Größe kam.")]
-    index = LexicalIndex.build(tmp_path / "index", chunks, "none")
+    chunks = [
+        (1, "Die ÜBERGRÖSSE ist da."),
+        (2, "Die Übergröße kam."),
+        (3, "Die Größe kam."),
+    ]
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks,
+        "none",
+    )
     assert found(index, query) == [1, 2]
 
 
 def test_words_in_another_language_are_found_too(tmp_path: Path) -> None:
-    chunks = [(1, "The office in Koeln."), (2, "Das Büro in Köln."), (3, "Das Büro in Koeln.")]
-    index = LexicalIndex.build(tmp_path / "index", chunks, "en", languages={2: "de", 3: "de"})
+    chunks = [
+        (1, "The office in Koeln."),
+        (2, "Das Büro in Köln."),
+        (3, "Das Büro in Koeln."),
+    ]
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks,
+        "en",
+        languages={2: "de", 3: "de"},
+    )
     assert found(index, "Köln") == found(index, "Koeln") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("large", [False, True])
 def test_an_update_keeps_the_spellings(tmp_path: Path, large: bool) -> None:
-    index = LexicalIndex.build(tmp_path / "a", CHUNKS.items(), "en")
+    index = LexicalIndex.build(
+        tmp_path / "a",
+        CHUNKS.items(),
+        "en",
+    )
     added = [(7, "Frau Schlüter kommt.")]
     size = 0 if large else 10**6
-    updated = index.updated(tmp_path / "b", added, [4], large=size, max_deleted=1.0)
+    updated = index.updated(
+        tmp_path / "b",
+        added,
+        [4],
+        large=size,
+        max_deleted=1.0,
+    )
     assert found(updated, "Stroessner") == [1]
     assert found(updated, "Schlueter") == [7]
     assert found(LexicalIndex.open(tmp_path / "b"), "Toender") == [5]
 
 
 def test_only_words_of_two_spellings_are_noted(tmp_path: Path) -> None:
-    LexicalIndex.build(tmp_path / "index", [(1, "Čáslav café Strößner naïve Köln")], "en")
+    LexicalIndex.build(
+        tmp_path / "index",
+        [(1, "Čáslav café Strößner naïve Köln")],
+        "en",
+    )
     written = (files_folder(tmp_path / "index") / SPELLINGS).read_text(encoding="utf-8")
     assert written == '{"koeln": ["koln"], "stroessner": ["strossner"]}'
 
 
 def test_spellings_that_cannot_be_read_are_an_error_each_time(tmp_path: Path) -> None:
-    index = LexicalIndex.build(tmp_path / "index", CHUNKS.items(), "en")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        CHUNKS.items(),
+        "en",
+    )
     (files_folder(tmp_path / "index") / SPELLINGS).write_text("{", encoding="utf-8")
     for _ in range(2):
         with fails(DamagedError, "index-damaged"):
@@ -170,7 +209,12 @@ def test_a_word_is_required_in_any_spelling(index: LexicalIndex) -> None:
     ],
 )
 @pytest.mark.parametrize("language", ["en", "none"])
-def test_each_spelling_is_marked(query: str, text: str, marked: list[str], language: str) -> None:
+def test_each_spelling_is_marked(
+    query: str,
+    text: str,
+    marked: list[str],
+    language: str,
+) -> None:
     assert [text[start:end] for start, end in matched_spans(query, text, language)] == marked
 
 
@@ -195,7 +239,11 @@ def test_an_index_closes_its_files_as_soon_as_nobody_refers_to_it(tmp_path: Path
     """A mapped file that is cut off while an index still has it open ends the process."""
     gc.disable()
     try:
-        index = LexicalIndex.build(tmp_path / "index", CHUNKS.items(), "en")
+        index = LexicalIndex.build(
+            tmp_path / "index",
+            CHUNKS.items(),
+            "en",
+        )
         assert found(index, "Stroessner") == [1]
         opened = weakref.ref(index)
         del index

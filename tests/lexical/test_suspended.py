@@ -39,8 +39,16 @@ def test_other_hyphens_suspend_nothing(text: str) -> None:
 @pytest.mark.parametrize("language", ["de", "none"])
 def test_it_is_found_and_marked(tmp_path: Path, language: str) -> None:
     text = "Beiträge zur Kranken- und Pflegeversicherung"
-    chunks = [(1, text), (2, "Eine Krankenversicherung"), (3, "Die Pflegeversicherung")]
-    index = LexicalIndex.build(tmp_path / "index", chunks, language)
+    chunks = [
+        (1, text),
+        (2, "Eine Krankenversicherung"),
+        (3, "Die Pflegeversicherung"),
+    ]
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks,
+        language,
+    )
     ids, _ = index.search("Krankenversicherung", 10)
     assert sorted(ids.tolist()) == [1, 2]
     (span,) = matched_spans("Krankenversicherung", text, language)

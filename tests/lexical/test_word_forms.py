@@ -73,7 +73,11 @@ PAIRS = [(language, *pair.split()) for language, pairs in SAME.items() for pair 
 
 
 @pytest.mark.parametrize(("language", "one", "other"), PAIRS)
-def test_both_forms_are_one_term(language: str, one: str, other: str) -> None:
+def test_both_forms_are_one_term(
+    language: str,
+    one: str,
+    other: str,
+) -> None:
     analyzer = Analyzer(language)
     assert analyzer.analyse(one) == analyzer.analyse(other) != []
     assert matched_spans(one, other, language) == [(0, len(other))]
@@ -89,7 +93,11 @@ def test_both_forms_are_one_term(language: str, one: str, other: str) -> None:
         ("de", "Initiale", "Initialen"),
     ],
 )
-def test_what_a_stemmer_unifies_stays_one_term(language: str, one: str, other: str) -> None:
+def test_what_a_stemmer_unifies_stays_one_term(
+    language: str,
+    one: str,
+    other: str,
+) -> None:
     analyzer = Analyzer(language)
     assert analyzer.analyse(one) == analyzer.analyse(other)
 
@@ -105,13 +113,21 @@ def test_what_a_stemmer_unifies_stays_one_term(language: str, one: str, other: s
         ("fr", "centre", "center"),
     ],
 )
-def test_other_words_and_languages_are_left_alone(language: str, one: str, other: str) -> None:
+def test_other_words_and_languages_are_left_alone(
+    language: str,
+    one: str,
+    other: str,
+) -> None:
     analyzer = Analyzer(language)
     assert analyzer.analyse(one) != analyzer.analyse(other)
 
 
 def test_the_beginning_of_an_irregular_form_finds_its_term(tmp_path: Path) -> None:
     chunks = [(1, "Three mice were bought."), (2, "Mint is green.")]
-    index = LexicalIndex.build(tmp_path / "index", chunks, "en")
+    index = LexicalIndex.build(
+        tmp_path / "index",
+        chunks,
+        "en",
+    )
     for beginning in ("mic", "bough"):
         assert index.find_with_any(index.vocabulary.find_stems(beginning)).tolist() == [1]

@@ -56,7 +56,12 @@ WIDGETS = {
 TITLES = {"border_title", "border_subtitle", "tooltip", "placeholder_content"}
 PROMPTS = {"add_option", "add_options", "replace_option_prompt", "replace_option_prompt_at_index"}
 SAFE_CALLS = {"plain", "mark_spans"}
-CLEAN_CALLS = {*SAFE_CALLS, "visible", "fit_text", "rich_text"}
+CLEAN_CALLS = {
+    *SAFE_CALLS,
+    "visible",
+    "fit_text",
+    "rich_text",
+}
 ASKING = {
     "isinstance",
     "issubclass",

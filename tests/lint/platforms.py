@@ -12,8 +12,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ASKING = {("sys", "platform"), ("os", "name"), ("shutil", "rmtree")}
-POSIX_MODULES = {"fcntl", "grp", "pwd", "resource", "termios", "pty"}
+ASKING = {
+    ("sys", "platform"),
+    ("os", "name"),
+    ("shutil", "rmtree"),
+}
+POSIX_MODULES = {
+    "fcntl",
+    "grp",
+    "pwd",
+    "resource",
+    "termios",
+    "pty",
+}
 PLATFORMS = "engine.core.platforms"
 ALLOWED = Path("core", "platforms")
 # A word of these is in every module that asks. Parsing the others would take most of the time.

@@ -37,7 +37,13 @@ FOREIGN = {  # of libraries that offer nothing public for it: exempt where the l
     "_setup_privateuseone_for_python_backend": "torch",
     "_get_prompt_length": "sentence_transformers",
 }
-PATCHING = {"object", "setattr", "delattr", "getattr", "hasattr"}
+PATCHING = {
+    "object",
+    "setattr",
+    "delattr",
+    "getattr",
+    "hasattr",
+}
 DOTTED = re.compile(r"(?:engine|bmembed_tui)(?:\.\w+)*\._[a-zA-Z]\w*(?:\.\w+)*")
 
 

@@ -32,7 +32,11 @@ def nested_condition(node: ast.AST) -> bool:
     """Whether a conditional expression holds another one."""
     if not isinstance(node, ast.IfExp):
         return False
-    parts = (node.test, node.body, node.orelse)
+    parts = (
+        node.test,
+        node.body,
+        node.orelse,
+    )
     return any(isinstance(inner, ast.IfExp) for part in parts for inner in ast.walk(part))
 
 

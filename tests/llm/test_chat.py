@@ -32,7 +32,12 @@ def ask(
     seconds: float = 20,
     stop: Callable[[], bool] = lambda: False,
 ) -> Reply:
-    model = chat_model(server.url, "small", seconds=seconds, stop=stop)
+    model = chat_model(
+        server.url,
+        "small",
+        seconds=seconds,
+        stop=stop,
+    )
     return model.complete(Request(Message("system", text), PAIRS, 2, 100, 5))
 
 
@@ -344,11 +349,21 @@ def test_a_good_answer_makes_up_for_the_bad_ones_before() -> None:
 def several(
     server: FakeEndpoint, concurrency: int, stop: Callable[[], bool] = lambda: False
 ) -> ChatModel:
-    return chat_model(server.url, stop=stop, concurrency=concurrency)
+    return chat_model(
+        server.url,
+        stop=stop,
+        concurrency=concurrency,
+    )
 
 
 def request(text: str) -> Request:
-    return Request(Message("s", text), PAIRS, 1, 10, 0)
+    return Request(
+        Message("s", text),
+        PAIRS,
+        1,
+        10,
+        0,
+    )
 
 
 def test_messages_are_on_their_way_together_and_answers_find_their_own() -> None:
@@ -376,7 +391,11 @@ def test_a_stop_lets_go_of_all_that_are_on_their_way() -> None:
         return Raw(body=b"{}", wait=release)
 
     with serving(script) as server:
-        model = several(server, 2, lambda: len(received) == 2)
+        model = several(
+            server,
+            2,
+            lambda: len(received) == 2,
+        )
         with pytest.raises(CancelledError):
             outcomes(model, [request(name) for name in "ab"])
         release.set()
@@ -393,7 +412,11 @@ def test_requests_that_fail_together_count_as_one_failure() -> None:
         return GOOD
 
     with serving(script) as server:
-        model = chat_model(server.url, concurrency=4, max_failures=2)
+        model = chat_model(
+            server.url,
+            concurrency=4,
+            max_failures=2,
+        )
         errors = outcomes(model, [request(name) for name in "abcd"])
         assert {str(error) for error in errors} == {"HTTP 500"}
         with fails(StageError, "endpoint-no-answer", 2):

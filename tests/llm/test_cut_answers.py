@@ -64,8 +64,16 @@ def test_wherever_an_answer_ends_it_is_read_and_its_finished_entries_are_kept(
     shape: Shape, indent: int | None, escaped: bool
 ) -> None:
     entry = ENTRIES[shape]
-    whole = json.dumps({shape.name: [entry, entry]}, indent=indent, ensure_ascii=escaped)
-    single = json.dumps({shape.name: [entry]}, indent=indent, ensure_ascii=escaped)
+    whole = json.dumps(
+        {shape.name: [entry, entry]},
+        indent=indent,
+        ensure_ascii=escaped,
+    )
+    single = json.dumps(
+        {shape.name: [entry]},
+        indent=indent,
+        ensure_ascii=escaped,
+    )
     first = next(
         n for n, (a, b) in enumerate(zip(single, whole, strict=False)) if a != b
     )  # the end of the first entry

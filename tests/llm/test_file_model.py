@@ -160,7 +160,12 @@ def processes_of(model: FileChatModel) -> list[psutil.Process]:
 def test_a_stop_ends_the_loading_too(tiny_gguf_file: Path) -> None:
     before = set(psutil.Process().children())
     with pytest.raises(CancelledError):
-        FileChatModel(tiny_gguf_file, 2048, NullReporter(), stopping)
+        FileChatModel(
+            tiny_gguf_file,
+            2048,
+            NullReporter(),
+            stopping,
+        )
     children = {child for child in psutil.Process().children() if child.pid not in STARTER.keepers}
     assert children <= before
 
@@ -298,7 +303,12 @@ def test_the_context_is_no_longer_than_the_model_was_trained_for(tmp_path: Path)
     choices: list[tuple[str, object]] = []
 
     class Reporter(NullReporter):
-        def report_choice(self, setting: str, value: object, reason: str) -> None:
+        def report_choice(
+            self,
+            setting: str,
+            value: object,
+            reason: str,
+        ) -> None:
             choices.append((setting, value))
 
     loaded = FileChatModel(
@@ -365,7 +375,11 @@ def test_a_template_whose_process_is_not_limited_is_not_rendered(
     """Windows' way: a job of this process limits its memory."""
     bounds: list[int] = []
 
-    def refuse(command: object, job: object, **_: object) -> None:
+    def refuse(
+        command: object,
+        job: object,
+        **_: object,
+    ) -> None:
         raise OSError("not limited")
 
     def bound(memory: int) -> Job:
@@ -417,7 +431,11 @@ def test_the_tail_of_a_large_file_counts_too(tmp_path: Path) -> None:
 
 
 def test_threads_leave_busy_cores_to_others() -> None:
-    def counted(cores: int, reason: str, busy: float) -> tuple[int, str]:
+    def counted(
+        cores: int,
+        reason: str,
+        busy: float,
+    ) -> tuple[int, str]:
         threads, why = threads_for(cores, reason, busy)
         return threads, why.partition(" in use")[0]
 
@@ -447,7 +465,11 @@ WEIGHT = ModelMemory(
         ([500_000_000], 0, "0.5 GB are free"),
     ],
 )
-def test_as_many_layers_as_fit_go_to_the_gpu(free: list[int], layers: int, why: str) -> None:
+def test_as_many_layers_as_fit_go_to_the_gpu(
+    free: list[int],
+    layers: int,
+    why: str,
+) -> None:
     chosen, reason = choose_layers([("Card", size) for size in free], WEIGHT)
     assert chosen == layers
     assert why in reason
@@ -492,7 +514,11 @@ def test_a_model_that_does_not_fit_into_memory_is_warned_of_and_loaded_all_the_s
 ) -> None:
     assert warnings_of(tiny_gguf_file) == []
     small = psutil.virtual_memory()._replace(available=500_000)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: small)
+    monkeypatch.setattr(
+        psutil,
+        "virtual_memory",
+        lambda: small,
+    )
     (warning,) = warnings_of(tiny_gguf_file)
     needed = (
         tiny_gguf_file.stat().st_size + 512 * 2 * 2 * 64 * 2

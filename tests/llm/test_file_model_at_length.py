@@ -125,7 +125,13 @@ def test_a_segfault_of_the_models_process_loses_no_finished_item(
     project = asked_project(
         backend="gguf", model=str(tiny_gguf_file), answer_tokens=128, prompt="one-step"
     )
-    command = [sys.executable, "-m", "engine", "generate", str(project.path)]
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "generate",
+        str(project.path),
+    ]
     crashing = {
         **environment(),
         "PYTHONPATH": f"{SEGFAULT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
@@ -174,7 +180,11 @@ def server(tiny_gguf_file: Path) -> Iterator[str]:
         "--chat_format",
         "chatml",
     ]
-    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     url = f"http://127.0.0.1:{port}/v1"
     try:
         end = time.monotonic() + 60
@@ -191,7 +201,11 @@ def server(tiny_gguf_file: Path) -> Iterator[str]:
 
 
 def endpoint(url: str, seconds: float = 30) -> ChatModel:
-    return chat_model(url, context=2048, seconds=seconds)
+    return chat_model(
+        url,
+        context=2048,
+        seconds=seconds,
+    )
 
 
 @pytest.mark.parametrize("shape", [EVENTS, QUESTIONS, PAIRS])
@@ -234,7 +248,11 @@ def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str) -> N
 def test_a_chunk_that_a_llama_cpp_server_refuses_is_sent_in_halves(server: str) -> None:
     """The settings promise a context of 8,192 tokens; the server has 2,048."""
     text = "水泵在四号厅。" * 96  # 2,016 bytes
-    model = chat_model(server, context=8192, seconds=30)
+    model = chat_model(
+        server,
+        context=8192,
+        seconds=30,
+    )
     answer = answer_about(
         PromptedWriter(model, "one-step", 8, 32),
         Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0),
@@ -253,7 +271,11 @@ def through_a_bad_line(url: str) -> None:
         (HALF_OPEN, "no answer within"),
         ("pass", ""),
     ]
-    faults = ["pass", "pass", *(fault for fault, _ in expected)]
+    faults = [
+        "pass",
+        "pass",
+        *(fault for fault, _ in expected),
+    ]
     with spoiling(url, faults) as proxy:
         model = endpoint(proxy.url, seconds=5)
         for seed in range(2):
@@ -263,7 +285,13 @@ def through_a_bad_line(url: str) -> None:
                     Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)
                 ).text
         for seed, (fault, why) in enumerate(expected):
-            request = Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)
+            request = Request(
+                Message("Be brief.", "What is in it?"),
+                QUESTIONS,
+                1,
+                40,
+                seed,
+            )
             result = outcome(model, request)
             if why:
                 assert isinstance(result, UnansweredError), fault

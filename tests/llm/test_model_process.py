@@ -38,14 +38,23 @@ def test_a_stop_does_not_wait_for_another_process_that_holds_the_output(
     def start(
         module: str, arguments: Sequence[str], environ: Mapping[str, str], **options: Any
     ) -> subprocess.Popen[bytes]:
-        code = ["-c", LOADING, str(note), str(WAIT_SECONDS)]
+        code = [
+            "-c",
+            LOADING,
+            str(note),
+            str(WAIT_SECONDS),
+        ]
         return subprocess.Popen([sys.executable, *code], **options)
 
     def stop() -> None:
         if note.read_text().endswith("."):
             raise CancelledError("stopped")
 
-    monkeypatch.setattr(model_process, "check_llm", lambda: None)
+    monkeypatch.setattr(
+        model_process,
+        "check_llm",
+        lambda: None,
+    )
     monkeypatch.setattr(model_process, "spawn", start)
     begun = time.monotonic()
     with pytest.raises(CancelledError):
@@ -64,7 +73,11 @@ def test_a_library_that_does_not_load_is_an_error_of_its_own(
     (broken / "__init__.py").write_text("raise OSError('version GLIBC_9.9 not found')")
     path = [str(broken.parent), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
-    monkeypatch.setattr(model_process, "check_llm", lambda: None)
+    monkeypatch.setattr(
+        model_process,
+        "check_llm",
+        lambda: None,
+    )
     with pytest.raises(UsageError) as caught:
         ModelProcess(ServedFile(path="model.gguf", context=512), lambda: None)
     assert caught.value.code == "package-broken"

@@ -83,6 +83,11 @@ def test_a_number_is_a_whole_number(number: str) -> None:
 
 
 def test_a_choice_holds_no_other_word() -> None:
-    event = {"event": "a", "topic": "b", "type": "coarse", "context": "c"}
+    event = {
+        "event": "a",
+        "topic": "b",
+        "type": "coarse",
+        "context": "c",
+    }
     with pytest.raises(BadAnswerError):
         EVENTS.read(json.dumps({"events": [event]}))

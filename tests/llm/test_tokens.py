@@ -73,8 +73,17 @@ class Heard:
         return Raw(404)
 
 
-def model(server: FakeEndpoint, context: int = 4096, **more: Any) -> ChatModel:
-    return chat_model(server.url, "small", context, **more)
+def model(
+    server: FakeEndpoint,
+    context: int = 4096,
+    **more: Any,
+) -> ChatModel:
+    return chat_model(
+        server.url,
+        "small",
+        context,
+        **more,
+    )
 
 
 def ask(chat: ChatModel, text: str) -> Answer:
@@ -128,7 +137,13 @@ def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_
             estimate_tokens(LONG),
             estimate_tokens(LONG + " More."),
         ]
-    paths = ["/props", "/v1/models", "/api/ps", "/tokenize", "/extras/tokenize/count"]
+    paths = [
+        "/props",
+        "/v1/models",
+        "/api/ps",
+        "/tokenize",
+        "/extras/tokenize/count",
+    ]
     assert [path for path, _ in heard.asked] == paths
     assert [(setting, value) for setting, value, _ in reporter.choices] == [
         ("long chunks", "by an estimate")
@@ -258,7 +273,12 @@ def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_tha
 
     with serving(script) as server:
         chat = model(server, 65_536)
-        prompted = PromptedWriter(chat, "one-step", 200, 256)
+        prompted = PromptedWriter(
+            chat,
+            "one-step",
+            200,
+            256,
+        )
         chunks = [
             Chunk(1, 0, 0, len(t), t, (), 10, t, f"{n:064x}", n)
             for n, t in enumerate((LONG, LONG.upper()))
@@ -305,7 +325,11 @@ def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in
         (400, "unknown field", False),
     ],
 )
-def test_refusals_that_are_about_the_length(status: int, message: str, exceeds: bool) -> None:
+def test_refusals_that_are_about_the_length(
+    status: int,
+    message: str,
+    exceeds: bool,
+) -> None:
     from engine.llm.prompts import Message
     from engine.llm.requests import Request, TooLongError, UnansweredError
     from engine.llm.shapes import PAIRS

@@ -14,7 +14,11 @@ from engine.metrics.bootstrap import SAMPLES, bootstrap_means, interval
 from engine.metrics.differences import paired_difference
 
 
-def mean_interval(values, samples: int = SAMPLES, seed: int = 0) -> Interval:
+def mean_interval(
+    values,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> Interval:
     column = np.asarray(values)[:, None]
     return interval(column[:, 0], bootstrap_means(column, samples, seed)[:, 0])
 
@@ -46,14 +50,22 @@ def test_intervals_cover_the_true_mean_about_95_times_in_100() -> None:
 
 def test_all_columns_share_their_resamples() -> None:
     column = np.random.default_rng(2).random(50)
-    means = bootstrap_means(np.stack([column, 1 - column], axis=1), samples=500, seed=4)
+    means = bootstrap_means(
+        np.stack([column, 1 - column], axis=1),
+        samples=500,
+        seed=4,
+    )
     assert means.sum(axis=1) == pytest.approx(np.ones(500))
     assert means[:, 0] == pytest.approx(bootstrap_means(column[:, None], samples=500, seed=4)[:, 0])
 
 
 def test_blocks_do_not_show() -> None:
     values = np.random.default_rng(2).random((40, 2))
-    whole = bootstrap_means(values, samples=99, seed=1)
+    whole = bootstrap_means(
+        values,
+        samples=99,
+        seed=1,
+    )
     assert bootstrap_means(values, samples=99, seed=1, block=7 * 40) == pytest.approx(whole)
 
 
@@ -61,8 +73,16 @@ def test_pairing_shows_a_small_steady_gain_that_the_intervals_hide() -> None:
     base = np.random.default_rng(1).random(300)
     better = base + 0.01
     apart = mean_interval(better, samples=2_000).low < mean_interval(base, samples=2_000).high
-    gain = paired_difference(better, base, samples=2_000)
-    loss = paired_difference(base, better, samples=2_000)
+    gain = paired_difference(
+        better,
+        base,
+        samples=2_000,
+    )
+    loss = paired_difference(
+        base,
+        better,
+        samples=2_000,
+    )
     assert apart
     assert (gain.verdict, loss.verdict) == ("better", "worse")
     assert gain.value == pytest.approx(0.01)
@@ -71,8 +91,16 @@ def test_pairing_shows_a_small_steady_gain_that_the_intervals_hide() -> None:
 
 def test_noise_and_equal_systems_show_no_difference() -> None:
     rng = np.random.default_rng(9)
-    noise = paired_difference(rng.random(200), rng.random(200), samples=2_000)
-    same = paired_difference([0.5] * 30, [0.5] * 30, samples=100)
+    noise = paired_difference(
+        rng.random(200),
+        rng.random(200),
+        samples=2_000,
+    )
+    same = paired_difference(
+        [0.5] * 30,
+        [0.5] * 30,
+        samples=100,
+    )
     assert noise.verdict == same.verdict == "no difference shown"
     assert (same.low, same.high, same.p_better) == (0.0, 0.0, 0.5)
 
@@ -87,7 +115,11 @@ def test_few_queries_that_differ_give_no_verdict_however_many_do_not(queries: in
     def changed(count: int):
         values = np.zeros(queries)
         values[:count] = 1.0
-        return paired_difference(values, np.zeros(queries), samples=4_000)
+        return paired_difference(
+            values,
+            np.zeros(queries),
+            samples=4_000,
+        )
 
     four = changed(4)  # all tosses that leave the four alike: 2 · ½⁴ = 12.5 %
     assert four.low > 0 or queries == 6
@@ -146,7 +178,12 @@ def test_clusters_are_drawn_whole() -> None:
     distinct, counts = np.unique(means, return_counts=True)
     assert distinct.tolist() == [0.0, 0.25, 1.0]
     assert counts / len(means) == pytest.approx([0.25, 0.5, 0.25], abs=0.01)
-    alone = bootstrap_means(values, samples=50, seed=3, clusters=[1] * 4)
+    alone = bootstrap_means(
+        values,
+        samples=50,
+        seed=3,
+        clusters=[1] * 4,
+    )
     assert (
         alone.tolist() == bootstrap_means(values, samples=50, seed=3).tolist()
     )  # nothing is known of other documents

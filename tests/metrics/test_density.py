@@ -19,11 +19,19 @@ def test_curves_share_an_axis_and_have_an_area_of_one() -> None:
 
 
 def test_an_axis_stays_within_its_bounds() -> None:
-    axis, _ = density_curves([np.linspace(-1, 1, 50)], -1.0, 1.0)
+    axis, _ = density_curves(
+        [np.linspace(-1, 1, 50)],
+        -1.0,
+        1.0,
+    )
     assert (axis[0], axis[-1]) == (-1.0, 1.0)
 
 
 def test_values_that_are_all_alike_still_make_a_curve() -> None:
     for values in ([0.5], [0.5, 0.5]):
-        axis, (curve,) = density_curves([values], -1.0, 1.0)
+        axis, (curve,) = density_curves(
+            [values],
+            -1.0,
+            1.0,
+        )
         assert axis[int(np.argmax(curve))] == pytest.approx(0.5, abs=2 * MIN_WIDTH)

@@ -16,7 +16,11 @@ NEAR = (0.8, 0.6)  # cosine 0.8 to EAST: squared distance 0.4
 
 
 def test_alignment_is_the_answers_squared_distance_in_units_of_the_nearest_chunks() -> None:
-    ratios = alignment([EAST, EAST, EAST], [NORTH, NEAR, WEST], [NEAR, NORTH, WEST])
+    ratios = alignment(
+        [EAST, EAST, EAST],
+        [NORTH, NEAR, WEST],
+        [NEAR, NORTH, WEST],
+    )
     assert ratios == pytest.approx([2 / 0.4, 1.0, 4 / 0.4], rel=1e-5)
 
 
@@ -32,9 +36,17 @@ def test_alignment_leaves_out_what_has_no_scale() -> None:
 def test_alignment_never_falls_below_one_and_blocks_do_not_show() -> None:
     rng = np.random.default_rng(1)
     chunks = rng.normal(size=(40, 8))
-    chunks /= np.linalg.norm(chunks, axis=1, keepdims=True)
+    chunks /= np.linalg.norm(
+        chunks,
+        axis=1,
+        keepdims=True,
+    )
     queries = rng.normal(size=(1_100, 8))
-    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    queries /= np.linalg.norm(
+        queries,
+        axis=1,
+        keepdims=True,
+    )
     answers = chunks[rng.integers(0, 40, 1_100)]
     ratios = alignment(queries, answers, chunks)
     assert ratios.min() == pytest.approx(1.0)
@@ -51,7 +63,11 @@ def test_uniformity_over_all_pairs_by_hand() -> None:
 def test_uniformity_of_a_sample_of_pairs_is_close_to_that_of_all() -> None:
     rng = np.random.default_rng(3)
     vectors = rng.normal(size=(300, 3))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors /= np.linalg.norm(
+        vectors,
+        axis=1,
+        keepdims=True,
+    )
     whole = uniformity(vectors)
     assert uniformity(vectors, pairs=20_000, seed=1) == pytest.approx(whole, rel=0.05)
     assert uniformity(vectors, pairs=20_000, seed=1) != uniformity(vectors, pairs=20_000, seed=2)
@@ -76,7 +92,12 @@ def test_isotropy_a_by_hand() -> None:
 
 def test_isoscore_of_two_dimensions_by_hand() -> None:
     # Variances 3 and 4: scaled to norm √2 they are √2 (0.6, 0.8).
-    rows = [(math.sqrt(3), 0), (-math.sqrt(3), 0), (0, 2), (0, -2)]
+    rows = [
+        (math.sqrt(3), 0),
+        (-math.sqrt(3), 0),
+        (0, 2),
+        (0, -2),
+    ]
     assert isoscore(rows) == pytest.approx((1.4**2 - 1) / 1)
     assert isoscore([EAST, WEST]) == pytest.approx(0.0, abs=1e-12)
     assert isoscore([EAST, NORTH, WEST, (0.0, -1.0)]) == pytest.approx(1.0)

@@ -138,7 +138,14 @@ def test_agrees_with_ranx_on_random_queries(monkeypatch) -> None:
         grades.append(judged)
         qrels[str(query)] = {str(item): grade for item, grade in judged.items()}
         run[str(query)] = {str(item): float(100 - rank) for rank, item in enumerate(items[:depth])}
-    names = [*NAMES, *MAFIN, "ndcg@30", "recall@30", "map@30", "mrr@30"]
+    names = [
+        *NAMES,
+        *MAFIN,
+        "ndcg@30",
+        "recall@30",
+        "map@30",
+        "mrr@30",
+    ]
     relevance = Relevance.from_rankings(np.array(ids), grades)
     ours = evaluate_run(relevance, names)
     theirs_of = {

@@ -30,7 +30,11 @@ def test_rounding_does_not_break_ties() -> None:
 def test_sampled_p_agrees_with_the_exact_one_of_scipy() -> None:
     from scipy.stats import permutation_test
 
-    gap = np.random.default_rng(4).normal(0.25, 1, size=15)
+    gap = np.random.default_rng(4).normal(
+        0.25,
+        1,
+        size=15,
+    )
     exact = permutation_test(
         (gap,), np.mean, permutation_type="samples", n_resamples=2**15, vectorized=True
     ).pvalue
@@ -54,8 +58,16 @@ def test_p_is_never_zero_where_it_is_sampled_and_the_sign_does_not_matter() -> N
 def test_columns_are_tested_with_the_same_tosses_and_blocks_do_not_show() -> None:
     from scipy.stats import permutation_test
 
-    gaps = np.random.default_rng(0).normal(0.1, 1, size=(50, 3))
-    whole = randomisation_p(gaps, samples=500, seed=3)
+    gaps = np.random.default_rng(0).normal(
+        0.1,
+        1,
+        size=(50, 3),
+    )
+    whole = randomisation_p(
+        gaps,
+        samples=500,
+        seed=3,
+    )
     assert randomisation_p(gaps[:, 1:2], samples=500, seed=3)[0] == whole[1]
     many = 2 * randomisation.BLOCK // 50 + 7
     assert randomisation_p(gaps, samples=many, seed=3) == pytest.approx(whole, abs=0.06)
@@ -97,7 +109,11 @@ def test_no_number_of_queries_is_given_without_a_difference() -> None:
 @pytest.mark.parametrize(("better", "of"), [(5, 7), (5, 8), (4, 6)])
 def test_an_estimate_of_queries_that_did_not_show_it_is_left_out(better: int, of: int) -> None:
     gap = np.repeat([1.0, 0.0], [better, of - better])
-    difference = paired_difference(gap, np.zeros(of), samples=2_000)
+    difference = paired_difference(
+        gap,
+        np.zeros(of),
+        samples=2_000,
+    )
     assert (difference.verdict, difference.p_value) == ("no difference shown", 2 / 2**better)
     assert difference.low > 0
     assert add_needed(difference, gap).needed is None, "too few to say how much they vary"
@@ -108,7 +124,12 @@ def test_an_estimate_of_queries_that_did_not_show_it_is_left_out(better: int, of
 def test_queries_about_few_documents_are_not_said_to_need_one_more() -> None:
     clusters = np.arange(100) % 5
     gap = np.full(100, 0.5)
-    difference = paired_difference(gap, np.zeros(100), samples=100, clusters=clusters)
+    difference = paired_difference(
+        gap,
+        np.zeros(100),
+        samples=100,
+        clusters=clusters,
+    )
     assert (difference.verdict, difference.p_value) == ("no difference shown", 2 / 2**5)
     assert queries_needed(gap, clusters) == 6
     assert add_needed(difference, gap, clusters).needed is None
@@ -143,7 +164,11 @@ def test_each_of_several_ways_is_compared_with_the_best_of_every_toss() -> None:
 
 
 def test_the_unit_of_a_way_does_not_matter_and_a_sampled_p_is_never_zero() -> None:
-    gaps = np.random.default_rng(5).normal(0.2, 1, size=(80, 4))
+    gaps = np.random.default_rng(5).normal(
+        0.2,
+        1,
+        size=(80, 4),
+    )
     assert max_t_p(gaps * [1, 10, 100, 0.1]) == pytest.approx(max_t_p(gaps))
     assert max_t_p(np.full((70, 2), 0.5), samples=999).tolist() == [1 / 1_000, 1 / 1_000]
     with pytest.raises(ValueError, match="nothing to resample"):
@@ -170,7 +195,14 @@ def test_among_equals_the_best_of_nine_is_called_better_one_time_in_twenty() -> 
 
 def test_queries_of_one_document_are_tossed_together() -> None:
     gaps = np.array([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
-    pairs = [7, 3, 7, 3, 9, 9]
+    pairs = [
+        7,
+        3,
+        7,
+        3,
+        9,
+        9,
+    ]
     # three coins: of 8 tosses two have a sum as far from 0 as all heads, and one reaches it
     assert randomisation_p(gaps, clusters=pairs).tolist() == [2 / 8]
     assert max_t_p(gaps, clusters=pairs).tolist() == [1 / 8]
@@ -196,14 +228,22 @@ def test_the_design_effect_by_hand() -> None:
         2 * queries_needed(single), rel=0.01
     )
     small = np.array([0.5, -0.4] * 20)
-    difference = paired_difference(small, np.zeros(40), samples=100)
+    difference = paired_difference(
+        small,
+        np.zeros(40),
+        samples=100,
+    )
     assert add_needed(difference, small, np.arange(40) % 2 + 1).needed == queries_needed(
         small, clusters=np.arange(40) % 2
     )
 
 
 def test_where_each_document_has_one_query_nothing_changes() -> None:
-    gaps = np.random.default_rng(2).normal(0.1, 1.0, (57, 3))
+    gaps = np.random.default_rng(2).normal(
+        0.1,
+        1.0,
+        (57, 3),
+    )
     clusters = np.random.default_rng(3).permutation(57)
     for test in (randomisation_p, max_t_p, bootstrap_means):
         assert test(gaps, 500, 4, clusters=clusters).tolist() == test(gaps, 500, 4).tolist()

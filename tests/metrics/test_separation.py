@@ -9,7 +9,11 @@ from engine.metrics.geometry import nearest_distances
 
 
 def test_the_nearest_of_the_general_vectors_counts() -> None:
-    domain = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+    domain = [
+        [1.0, 0.0],
+        [0.6, 0.8],
+        [-1.0, 0.0],
+    ]
     general = [[1.0, 0.0], [0.0, 1.0]]
     # cosines to the nearest: 1, 0.8, 0; distances √(2 − 2 cos)
     assert nearest_distances(domain, general) == pytest.approx(

@@ -53,14 +53,23 @@ def test_overlap_by_hand_where_every_sample_is_the_same() -> None:
     # Of every query the top three are 0.9, 0.7, 0.5: θ at the 50th percentile is 0.7 in each
     # sample.
     top = [[0.9, 0.7, 0.5]] * 4
-    coe, roe = overlap(top, [0.8] * 4, [[0.7]] * 4, Sampling(psi=50))
+    coe, roe = overlap(
+        top,
+        [0.8] * 4,
+        [[0.7]] * 4,
+        Sampling(psi=50),
+    )
     assert (coe.value, roe.value) == (1.0, 0.0)  # 0.7 is not above 0.7
     assert overlap(top, [0.8] * 4, [[0.7]] * 4, Sampling(psi=0))[1].value == 1.0
     assert overlap(top, [0.85] * 4, [[0.1]] * 4, Sampling(psi=100))[0].value == 0.0
 
 
 def test_overlap_is_of_all_queries_whatever_the_sample() -> None:
-    coe, roe = overlap([[0.6]] * 8, [0.7] * 6 + [0.5] * 2, [[0.7, 0.1]] + [[0.1, 0.1]] * 7)
+    coe, roe = overlap(
+        [[0.6]] * 8,
+        [0.7] * 6 + [0.5] * 2,
+        [[0.7, 0.1]] + [[0.1, 0.1]] * 7,
+    )
     assert (coe.value, coe.low, coe.high) == (0.75, 0.75, 0.75)  # θ is 0.6 in every sample
     assert roe.value == 1 / 16  # one of all 16 random chunks
     # Samples of one: θ is 0.2 or 0.6, with one half or none of the correct similarities above it,
@@ -74,7 +83,11 @@ def test_overlap_is_of_all_queries_whatever_the_sample() -> None:
 
 def test_thresholds_are_percentiles_of_the_samples_least_similarity() -> None:
     top = np.array([[0.9, 0.8], [0.6, 0.4], [0.7, 0.5]])
-    low, middle, high = thresholds(top, [0, 50, 100], Sampling(samples=2_000, size=2))
+    low, middle, high = thresholds(
+        top,
+        [0, 50, 100],
+        Sampling(samples=2_000, size=2),
+    )
     # γ is 0.4 in 5 of 9 samples of two, 0.5 in 3 of 9, 0.8 in 1 of 9.
     assert (low, middle, high) == pytest.approx((0.4, 0.4, 0.8))
     assert thresholds(top, [70], Sampling(samples=2_000, size=2))[0] == pytest.approx(0.5)
@@ -84,7 +97,12 @@ def test_the_highest_threshold_that_costs_nothing_is_chosen() -> None:
     # Half of the queries end at 0.2, half at 0.5, where nothing is correct; the answers lie at 0.9.
     top = np.array([[0.9, 0.2], [0.9, 0.5]] * 50)
     right = np.array([[1, 0]] * 100)
-    choice = choose_threshold(top, right, Sampling(size=1), resamples=500)
+    choice = choose_threshold(
+        top,
+        right,
+        Sampling(size=1),
+        resamples=500,
+    )
     assert (choice.psi, choice.similarity) == (100.0, 0.5)
     assert (choice.accuracy, choice.unthresholded, choice.hidden) == (1.0, 1.0, 0.25)
 
@@ -105,7 +123,12 @@ def test_a_loss_that_is_not_shown_is_accepted() -> None:
     # One query in a hundred loses its answer: resamples without it are common.
     top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 99)
     right = np.array([[0, 1]] + [[1, 0]] * 99)
-    choice = choose_threshold(top, right, Sampling(size=1), resamples=500)
+    choice = choose_threshold(
+        top,
+        right,
+        Sampling(size=1),
+        resamples=500,
+    )
     assert choice.similarity == 0.6
     assert (choice.accuracy, choice.unthresholded) == (0.99, 1.0)
 
@@ -115,7 +138,12 @@ def test_five_losses_of_five_are_no_licence() -> None:
     # times.
     top = np.array([[0.9, 0.2]] * 5 + [[0.9, 0.6]] * 95)
     right = np.array([[0, 1]] * 5 + [[1, 0]] * 95)
-    choice = choose_threshold(top, right, Sampling(size=1), resamples=2_000)
+    choice = choose_threshold(
+        top,
+        right,
+        Sampling(size=1),
+        resamples=2_000,
+    )
     assert (choice.similarity, choice.accuracy) == (0.2, 1.0)
 
 

@@ -85,7 +85,11 @@ def test_size_and_memory_of_a_model() -> None:
         ('licence = "MIT"', 'licence = "MIT"\nsecret = 1'),
     ],
 )
-def test_only_a_sound_catalogue_is_read(tmp_path: Path, former: str, new: str) -> None:
+def test_only_a_sound_catalogue_is_read(
+    tmp_path: Path,
+    former: str,
+    new: str,
+) -> None:
     if not former:
         read(tmp_path, ENTRY)
         former = ENTRY

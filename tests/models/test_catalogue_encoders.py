@@ -35,7 +35,11 @@ BY_LLAMA = 2e-3
 def put(entry: CatalogueModel) -> Path:
     """Install a model of random weights as if it had been fetched."""
     with staged_folder(entry.name) as folder:
-        build_catalogue_model(folder, entry.name, entry.architecture)
+        build_catalogue_model(
+            folder,
+            entry.name,
+            entry.architecture,
+        )
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         parts = [hash_part(path, path.relative_to(folder).as_posix()) for path in files]
         model = InstalledModel(
@@ -51,7 +55,11 @@ def test_every_encoder_of_the_catalogue_is_in_the_table() -> None:
 @pytest.mark.parametrize("entry", ENCODERS, ids=lambda entry: entry.name)
 def test_vectors_are_those_of_sentence_transformers(entry: CatalogueModel) -> None:
     folder = put(entry)
-    chosen = EncoderSettings(model=entry.name, device="cpu", dtype="float32")
+    chosen = EncoderSettings(
+        model=entry.name,
+        device="cpu",
+        dtype="float32",
+    )
     source = encoder_source(chosen)
     own = OWN_PROMPTS.get(entry.name, {})
     query = entry.query_prompt or own.get("query", "")
@@ -64,11 +72,24 @@ def test_vectors_are_those_of_sentence_transformers(entry: CatalogueModel) -> No
     oracle = SentenceTransformer(str(folder), device="cpu").float()
     for prompt, encode in ((query, encoder.encode_queries), (document, encoder.encode_chunks)):
         texts = [prompt + text for text in TEXTS]
-        expected = oracle.encode(texts, batch_size=len(texts), show_progress_bar=False)
+        expected = oracle.encode(
+            texts,
+            batch_size=len(texts),
+            show_progress_bar=False,
+        )
         vectors = encode(TEXTS)
         assert vectors.shape == (len(TEXTS), 32)
-        np.testing.assert_allclose(vectors, expected, atol=TOLERANCE, rtol=0)
-        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=TOLERANCE)
+        np.testing.assert_allclose(
+            vectors,
+            expected,
+            atol=TOLERANCE,
+            rtol=0,
+        )
+        np.testing.assert_allclose(
+            np.linalg.norm(vectors, axis=1),
+            1,
+            atol=TOLERANCE,
+        )
     queries = encoder.encode_queries(TEXTS)
     differ = not np.allclose(queries, encoder.encode_chunks(TEXTS), atol=0.001)
     assert differ == bool(query or document)
@@ -100,5 +121,14 @@ def test_llama_cpp_gives_a_berts_vectors(
         (entry.document_prompt, encoder.encode_chunks),
     ):
         texts = [(prompt or "") + text for text in TEXTS]
-        expected = oracle.encode(texts, batch_size=len(texts), show_progress_bar=False)
-        np.testing.assert_allclose(encode(TEXTS), expected, atol=BY_LLAMA, rtol=0)
+        expected = oracle.encode(
+            texts,
+            batch_size=len(texts),
+            show_progress_bar=False,
+        )
+        np.testing.assert_allclose(
+            encode(TEXTS),
+            expected,
+            atol=BY_LLAMA,
+            rtol=0,
+        )

@@ -262,7 +262,11 @@ def test_models_that_need_code_are_refused_and_gone(hub: StandInHub, data_folder
 
 
 @pytest.mark.parametrize(("status", "path"), [(500, f"/api/models/{REPOSITORY}"), (403, WEIGHTS)])
-def test_a_hub_that_refuses(hub: StandInHub, status: int, path: str) -> None:
+def test_a_hub_that_refuses(
+    hub: StandInHub,
+    status: int,
+    path: str,
+) -> None:
     hub.statuses[path] = status
     with pytest.raises(EngineError) as error:
         get_model(NAME)
@@ -300,7 +304,11 @@ def test_names_that_the_catalogue_has_not() -> None:
 @pytest.mark.parametrize(
     "policy", ["[models]\nfetch = false\n", "not toml", "[models]\nfetch = 0\n"]
 )
-def test_an_administrator_forbids_it(hub: StandInHub, tmp_path: Path, policy: str) -> None:
+def test_an_administrator_forbids_it(
+    hub: StandInHub,
+    tmp_path: Path,
+    policy: str,
+) -> None:
     (tmp_path / "policy.toml").write_text(policy)
     with pytest.raises(UsageError) as error:
         get_model(NAME)
@@ -310,7 +318,11 @@ def test_an_administrator_forbids_it(hub: StandInHub, tmp_path: Path, policy: st
 
 
 @pytest.mark.parametrize("policy", ["", "[models]\nfetch = true\n", "[other]\nkey = 1\n"])
-def test_a_policy_that_allows_it(hub: StandInHub, tmp_path: Path, policy: str) -> None:
+def test_a_policy_that_allows_it(
+    hub: StandInHub,
+    tmp_path: Path,
+    policy: str,
+) -> None:
     (tmp_path / "policy.toml").write_text(policy)
     assert get_model(NAME).revision == COMMIT
 
@@ -356,7 +368,11 @@ LINK = pytest.param("link", marks=pytest.mark.posix(reason="links need a right o
 
 
 @pytest.mark.parametrize("fault", ["altered", "missing", LINK])
-def test_verify_finds_what_changed(hub: StandInHub, data_folder: Path, fault: str) -> None:
+def test_verify_finds_what_changed(
+    hub: StandInHub,
+    data_folder: Path,
+    fault: str,
+) -> None:
     get_model(NAME)
     weights = data_folder / NAME / "model.safetensors"
     content = weights.read_bytes()

@@ -59,7 +59,12 @@ def test_the_list_has_all_kinds_and_keeps_its_keys() -> None:
 
 
 def test_get_verify_and_remove(hub: StandInHub, data_folder: Path) -> None:
-    done = engine_here("models", "get", NAME, "--json")
+    done = engine_here(
+        "models",
+        "get",
+        NAME,
+        "--json",
+    )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines[-1]["path"] == str(data_folder / NAME)
     assert lines[-1]["revision"] == COMMIT
@@ -69,23 +74,45 @@ def test_get_verify_and_remove(hub: StandInHub, data_folder: Path) -> None:
     assert engine_here("models", "verify", NAME).stdout == f"{data_folder / NAME}\n"
     assert engine_here("models", "remove", NAME).stdout == f"{data_folder / NAME}\n"
     assert not rows()[NAME]["here"]
-    failed = engine_here("models", "verify", NAME, "--json", check=False)
+    failed = engine_here(
+        "models",
+        "verify",
+        NAME,
+        "--json",
+        check=False,
+    )
     assert failed.returncode == 2
     assert json.loads(failed.stderr.splitlines()[-1])["code"] == "model-missing"
 
 
 def test_the_next_commands_for_a_model_are_shown(hub: StandInHub, tmp_path: Path) -> None:
-    packed = engine_here("models", "get", NAME, "--to", str(tmp_path))
+    packed = engine_here(
+        "models",
+        "get",
+        NAME,
+        "--to",
+        str(tmp_path),
+    )
     assert packed.stdout == f"{tmp_path / NAME}.modelpack\n"
     assert f"engine models add {NAME}.modelpack" in packed.stderr
-    added = engine_here("models", "add", packed.stdout.strip())
+    added = engine_here(
+        "models",
+        "add",
+        packed.stdout.strip(),
+    )
     assert f"engine new PROJECT FOLDER --model {NAME}" in added.stderr
     assert f"engine config set PROJECT encoder.model {NAME}" in added.stderr
 
 
 def test_it_says_how_to_turn_a_reranker_on(tmp_path: Path) -> None:
     folder = build_cross_encoder(tmp_path / "tiny-reranker")
-    added = engine_here("models", "add", str(folder), "--name", "tiny")
+    added = engine_here(
+        "models",
+        "add",
+        str(folder),
+        "--name",
+        "tiny",
+    )
     commands = [line.split("PROJECT ")[1] for line in added.stderr.splitlines()[1:]]
     assert commands == ["search.reranker tiny", "search.rerank on"]
 
@@ -102,7 +129,13 @@ def test_forbidden_fetching_says_how_to_bring_models(
     hub: StandInHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BMEMBED_OFFLINE", "1")
-    failed = engine_here("models", "get", NAME, "--json", check=False)
+    failed = engine_here(
+        "models",
+        "get",
+        NAME,
+        "--json",
+        check=False,
+    )
     error = json.loads(failed.stderr.splitlines()[-1])
     assert (failed.returncode, error["code"]) == (2, "fetch-forbidden")
     assert f"engine models get {NAME} --to" in error["to_do"]
@@ -130,7 +163,13 @@ def test_listing_verifying_and_adding_ask_for_no_socket(hub: StandInHub, tmp_pat
     from engine.doctor.watched import run_watched
 
     engine_here("models", "get", NAME)
-    engine_here("models", "get", NAME, "--to", str(tmp_path))
+    engine_here(
+        "models",
+        "get",
+        NAME,
+        "--to",
+        str(tmp_path),
+    )
     engine_here("models", "remove", NAME)
     pack = str(tmp_path / f"{NAME}.modelpack")
     documents = write_german_office(tmp_path / "dokumente")
@@ -143,11 +182,25 @@ def test_listing_verifying_and_adding_ask_for_no_socket(hub: StandInHub, tmp_pat
         ["encoders", "list"],
         ["encoders", "propose", str(project.path)],
     ]
-    command = [sys.executable, "-P", "-c", ONE_AFTER_ANOTHER, json.dumps(commands)]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        ONE_AFTER_ANOTHER,
+        json.dumps(commands),
+    ]
     found = run_watched(command, dict(os.environ))
     assert (found.exit_code, found.sockets) == (0, []), found.output
     assert [json.loads(line) for line in found.output.splitlines() if line[:1] == "["] == [
         [0, *words] for words in commands
     ]
-    fetching = [sys.executable, "-P", "-m", "engine", "models", "get", NAME]
+    fetching = [
+        sys.executable,
+        "-P",
+        "-m",
+        "engine",
+        "models",
+        "get",
+        NAME,
+    ]
     assert run_watched(fetching, dict(os.environ)).sockets, "a fetch that is asked for opens some"

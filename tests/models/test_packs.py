@@ -95,7 +95,11 @@ def test_a_pack_of_a_model_that_is_here_needs_no_network(
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.3, 0.9, 0.999])
-def test_a_truncated_pack_is_refused(pack: Path, data_folder: Path, kept: float) -> None:
+def test_a_truncated_pack_is_refused(
+    pack: Path,
+    data_folder: Path,
+    kept: float,
+) -> None:
     content = pack.read_bytes()
     pack.write_bytes(content[: int(kept * len(content))])
     assert refused(pack, data_folder) == "model-pack-invalid"
@@ -118,9 +122,18 @@ def test_bytes_flipped_in_the_file_are_noticed(pack: Path, data_folder: Path) ->
 
 
 @pytest.mark.parametrize("name", ["../climbs.json", "/etc/climbs.json", "a\\..\\b.json"])
-def test_paths_that_climb_are_refused(pack: Path, data_folder: Path, name: str) -> None:
+def test_paths_that_climb_are_refused(
+    pack: Path,
+    data_folder: Path,
+    name: str,
+) -> None:
     def climb(entries: list[Entry]) -> None:
-        part = {"path": name, "size": 2, "sha256": "0" * 64, "blob_id": ""}
+        part = {
+            "path": name,
+            "size": 2,
+            "sha256": "0" * 64,
+            "blob_id": "",
+        }
         change_manifest(entries, lambda manifest: manifest["files"].append(part))
         entries.append((zipfile.ZipInfo(FILES + name), b"{}"))
 
@@ -128,7 +141,11 @@ def test_paths_that_climb_are_refused(pack: Path, data_folder: Path, name: str) 
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", ""])
-def test_a_name_that_names_no_folder_is_refused(pack: Path, data_folder: Path, name: str) -> None:
+def test_a_name_that_names_no_folder_is_refused(
+    pack: Path,
+    data_folder: Path,
+    name: str,
+) -> None:
     changed = rewrite(
         pack, lambda entries: change_manifest(entries, lambda found: found.update(name=name))
     )
@@ -145,9 +162,18 @@ def test_links_are_refused(pack: Path, data_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["weights.bin", "modeling.py", "model.onnx"])
-def test_pickles_and_code_are_refused(pack: Path, data_folder: Path, name: str) -> None:
+def test_pickles_and_code_are_refused(
+    pack: Path,
+    data_folder: Path,
+    name: str,
+) -> None:
     def add_file(entries: list[Entry]) -> None:
-        part = {"path": name, "size": 2, "sha256": "0" * 64, "blob_id": ""}
+        part = {
+            "path": name,
+            "size": 2,
+            "sha256": "0" * 64,
+            "blob_id": "",
+        }
         change_manifest(entries, lambda manifest: manifest["files"].append(part))
         entries.append((zipfile.ZipInfo(FILES + name), b"{}"))
 

@@ -26,7 +26,12 @@ def run_folder(project: ProjectFolder) -> Path:
     """The folder of a run whose process is this one."""
     folder = project.path / "runs" / "20260101-000000-000-aaaa"
     folder.mkdir()
-    record = {"run": folder.name, "pid": os.getpid(), "state": "running", "time": 1.0}
+    record = {
+        "run": folder.name,
+        "pid": os.getpid(),
+        "state": "running",
+        "time": 1.0,
+    }
     (folder / "run.json").write_text(json.dumps(record))
     return folder
 
@@ -113,7 +118,12 @@ class Waiting:
         self.paused = threading.Event()
         self.stop = False
         self.answers: list[bool] = []
-        self.gate = control.Gate(folder, "rank", self._emit, lambda: self.stop)
+        self.gate = control.Gate(
+            folder,
+            "rank",
+            self._emit,
+            lambda: self.stop,
+        )
         self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -174,7 +184,12 @@ def test_every_pause_counts(tmp_path: Path) -> None:
         if isinstance(event, events.Paused):
             (tmp_path / "pause").unlink()
 
-    gate = control.Gate(tmp_path, "rank", relay, lambda: False)
+    gate = control.Gate(
+        tmp_path,
+        "rank",
+        relay,
+        lambda: False,
+    )
     waited = [gate.paused_seconds]
     for _ in range(2):
         (tmp_path / "pause").touch()
@@ -191,7 +206,11 @@ def test_a_run_waits_between_its_stages(
     (project.path / "documents").mkdir()
     (project.path / "project.toml").write_text('[corpus]\npaths = ["documents"]\n')
     ran: list[str] = []
-    monkeypatch.setattr(pipeline.Run, "run_child", lambda _run, stage, *_: ran.append(stage))
+    monkeypatch.setattr(
+        pipeline.Run,
+        "run_child",
+        lambda _run, stage, *_: ran.append(stage),
+    )
     reported: list[events.Event] = []
 
     def listen(event: events.Event) -> None:
@@ -202,9 +221,19 @@ def test_a_run_waits_between_its_stages(
             assert ran == []
             control.resume(project)
 
-    pipeline.run(project, stages=["ingest"], on_event=listen)
+    pipeline.run(
+        project,
+        stages=["ingest"],
+        on_event=listen,
+    )
     assert ran == ["ingest"]
-    names = ["run_started", "paused", "resumed", "stage_started", "run_finished"]
+    names = [
+        "run_started",
+        "paused",
+        "resumed",
+        "stage_started",
+        "run_finished",
+    ]
     assert [event.name for event in reported] == names
     assert reported[1] == events.Paused(stage="ingest")
 
@@ -220,7 +249,11 @@ def test_a_run_paused_between_stages_can_be_cancelled(project: ProjectFolder) ->
             control.cancel(project)
 
     with pytest.raises(CancelledError):
-        pipeline.run(project, stages=["ingest"], on_event=listen)
+        pipeline.run(
+            project,
+            stages=["ingest"],
+            on_event=listen,
+        )
     assert reported == ["run_started", "paused", "run_finished"]
 
 

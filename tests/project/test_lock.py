@@ -33,7 +33,11 @@ def is_run() -> bool:
 
 
 @pytest.fixture
-def holder(project: ProjectFolder, command: str, is_run: bool) -> Iterator[subprocess.Popen[bytes]]:
+def holder(
+    project: ProjectFolder,
+    command: str,
+    is_run: bool,
+) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that holds the project."""
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom engine.project.folder import"
@@ -95,7 +99,11 @@ def test_a_run_that_no_command_line_has_begun_can_be_cancelled(project: ProjectF
 def test_a_process_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    record = {"pid": gone.pid, "since": "2026-11-28 13:05", "command": "engine run"}
+    record = {
+        "pid": gone.pid,
+        "since": "2026-11-28 13:05",
+        "command": "engine run",
+    }
     for text in (json.dumps(record), "", "4711", "[]", "{}", '{"pid": "x"}', "null"):
         (tmp_path / "run.lock").write_text(text)
         assert holder_of(tmp_path / "run.lock") is None

@@ -53,7 +53,11 @@ def test_a_group_may_read_it_and_what_comes_into_it_until_it_is_taken_back(
         pass
     assert rights(project.path) == ({0o2750}, {0o640})
     (project.path / "imports" / "late").touch(mode=0o600)
-    os.chown(project.path / "imports" / "late", -1, 2)
+    os.chown(
+        project.path / "imports" / "late",
+        -1,
+        2,
+    )
     share_new_files(project)
     assert rights(project.path) == ({0o2750}, {0o640})
     assert {path.stat().st_gid for path in project.path.rglob("*")} == {1}
@@ -87,7 +91,11 @@ def test_what_another_owns_and_what_links_lead_to_stay(
 def test_the_bit_that_a_folder_above_lacks_is_named(project: ProjectFolder, tmp_path: Path) -> None:
     advice = []
     for group in (1, 65534):
-        os.chown(tmp_path, -1, group)
+        os.chown(
+            tmp_path,
+            -1,
+            group,
+        )
         tmp_path.chmod(0o700)
         (line,) = engine_here(
             "share", str(project.path), "--group", GROUP, "--yes"
@@ -109,7 +117,11 @@ def test_folders_above_that_keep_the_group_out_are_named(
     assert tmp_path.resolve() in plan_sharing(project, GROUP).closed
     tmp_path.chmod(0o711)
     assert tmp_path.resolve() not in plan_sharing(project, GROUP).closed
-    os.chown(tmp_path, -1, 1)
+    os.chown(
+        tmp_path,
+        -1,
+        1,
+    )
     tmp_path.chmod(0o701)
     assert tmp_path.resolve() in plan_sharing(project, GROUP).closed
     assert plan_sharing(project, None).closed == ()

@@ -32,7 +32,12 @@ def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(
     asked_project: Make, tmp_path: Path
 ) -> None:
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
-    project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step")
+    project = asked_project(
+        backend="gguf",
+        model=str(model),
+        answer_tokens=64,
+        prompt="one-step",
+    )
     run(project)
     stage_here(project.path, "rank")
 
@@ -83,7 +88,11 @@ def test_imported_queries_are_announced_as_unused_with_a_model(
     queries.write_text(
         json.dumps({"query": "Where is the pump?", "evidence": ["stands in hall 0"]}) + "\n"
     )
-    completed = engine_here("import-queries", str(project.path), str(queries))
+    completed = engine_here(
+        "import-queries",
+        str(project.path),
+        str(queries),
+    )
     assert "queries.backend" in completed.stderr
 
 
@@ -115,7 +124,11 @@ class Auto:
 
 
 @pytest.fixture
-def auto(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Auto:
+def auto(
+    asked_project: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Auto:
     home = tmp_path / "home"
     monkeypatch.setenv(HOME, str(home))
     monkeypatch.setenv(DATA, str(home / "data"))
@@ -224,7 +237,11 @@ def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto) -> None:
     def trained() -> tuple[str, bool]:
         store = auto.project.store()
         try:
-            snapshot = ProjectSnapshot(auto.project, auto.project.settings(), store)
+            snapshot = ProjectSnapshot(
+                auto.project,
+                auto.project.settings(),
+                store,
+            )
             return resolve_config(snapshot).adapter_scope, is_extractive(
                 Query("q", "question", 1, 1, "e"), backend_of_queries(snapshot)
             )

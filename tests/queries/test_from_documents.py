@@ -7,6 +7,18 @@ from engine.queries.from_documents import written_within
 
 
 def test_a_text_decides_only_of_documents_that_are_free() -> None:
-    title = DocumentQuery("Berths for visitors", "title", None, 1, written_in=1)
-    trained = DocumentQuery("Lights and signals", "title", None, 2, written_in=2)
+    title = DocumentQuery(
+        "Berths for visitors",
+        "title",
+        None,
+        1,
+        written_in=1,
+    )
+    trained = DocumentQuery(
+        "Lights and signals",
+        "title",
+        None,
+        2,
+        written_in=2,
+    )
     assert written_within({1}, [title, trained]) == [title]

@@ -33,7 +33,11 @@ def named(count: int) -> dict[int, str]:
 
 
 def test_the_share_is_met_about() -> None:
-    held = hold_out_documents(named(5_000), 0.2, seed=1)
+    held = hold_out_documents(
+        named(5_000),
+        0.2,
+        seed=1,
+    )
     assert 0.18 < len(held) / 5_000 < 0.22
 
 
@@ -72,11 +76,19 @@ def test_one_document_or_no_document() -> None:
 
 def test_capping_is_a_seeded_choice_that_hardly_changes_when_queries_come() -> None:
     keys = [f"query {number}" for number in range(500)]
-    chosen = cap_queries(keys, 50, seed=4)
+    chosen = cap_queries(
+        keys,
+        50,
+        seed=4,
+    )
     assert chosen == sorted(set(chosen))
     assert len(chosen) == 50
     assert cap_queries(keys, 50, seed=5) != chosen
-    more = cap_queries([*keys, "one more"], 50, seed=4)
+    more = cap_queries(
+        [*keys, "one more"],
+        50,
+        seed=4,
+    )
     assert len(set(chosen) & set(more)) >= 49
     assert cap_queries(keys[:3], 50) == [0, 1, 2]
 
@@ -121,7 +133,13 @@ def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
 def numbered(
     number: int, path: str, content: str, title: str = "", external: str | None = None
 ) -> Document:
-    return build_document(path, title=title, content_hash=content, external_id=external, id=number)
+    return build_document(
+        path,
+        title=title,
+        content_hash=content,
+        external_id=external,
+        id=number,
+    )
 
 
 def test_copies_share_a_key_and_other_files_do_not() -> None:
@@ -132,9 +150,27 @@ def test_copies_share_a_key_and_other_files_do_not() -> None:
 
 
 def test_entries_of_one_title_share_a_key() -> None:
-    first = numbered(1, "corpus.jsonl#1", "x", "Report", "1")
-    two = numbered(2, "corpus.jsonl#2", "y", "Report", "2")
-    three = numbered(3, "corpus.jsonl#3", "z", "Letter", "3")
+    first = numbered(
+        1,
+        "corpus.jsonl#1",
+        "x",
+        "Report",
+        "1",
+    )
+    two = numbered(
+        2,
+        "corpus.jsonl#2",
+        "y",
+        "Report",
+        "2",
+    )
+    three = numbered(
+        3,
+        "corpus.jsonl#3",
+        "z",
+        "Letter",
+        "3",
+    )
     keys = document_keys([first, two, three])
     assert keys[1] == keys[2] != keys[3]
 
@@ -161,12 +197,25 @@ def test_copies_versions_and_mails_of_a_thread_are_of_one_text() -> None:
         "",
         "Fees",
     ]
-    contents = ["a", "b", "c", "d", "e", "c", "f", "g"]
+    contents = [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "c",
+        "f",
+        "g",
+    ]
     documents = [
         numbered(row, f"{row}.md", content, title)
         for row, (title, content) in enumerate(zip(titles, contents, strict=True), 1)
     ]
-    unrelated = {2: 2, 5: 5, 7: 7}
+    unrelated = {
+        2: 2,
+        5: 5,
+        7: 7,
+    }
     assert related_documents(documents[::-1]) == {1: 1, 4: 1, 8: 1, 3: 3, 6: 3} | unrelated
     bridge = numbered(9, "9.md", "c", "Fees")  # a copy of 3 and a version of 1
     assert (
@@ -234,7 +283,11 @@ def test_validation_queries_of_a_file_stay_and_all_other_imported_ones_are_train
         settings=validate({}),
         report_choice=lambda *choice: chosen.append(choice),
     )
-    split = split_queries(context, [*imported, *named, *generated], [])
+    split = split_queries(
+        context,
+        [*imported, *named, *generated],
+        [],
+    )
     assert [query.split for query in split[:30]] == ["train"] * 20 + ["validation"] * 10
     sides = [query.split for query in split[30:]]
     assert set(sides[:25]) == {"train"}, "an imported query asks for these documents"

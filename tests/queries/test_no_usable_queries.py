@@ -38,7 +38,11 @@ def warnings(events: list[Event]) -> list[str]:
 
 def test_the_filter_that_took_all_is_named_with_what_to_do(asked_project: Make) -> None:
     with serving(invented) as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        project = asked_project(
+            backend="endpoint",
+            endpoint=server.url,
+            prompt="one-step",
+        )
         events = generate_here(project)
     (warning,) = warnings(events)
     assert f"18 × {Reason.NOT_FOUND.words}" in warning
@@ -51,7 +55,11 @@ def test_the_filter_that_took_all_is_named_with_what_to_do(asked_project: Make) 
 
 def test_rankings_without_queries_are_empty(asked_project: Make) -> None:
     with serving(invented) as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        project = asked_project(
+            backend="endpoint",
+            endpoint=server.url,
+            prompt="one-step",
+        )
         generate_here(project)
         ranked, _ = stage_here(project.path, "rank")
         assert ranked == {"queries": 0, "k": 0}
@@ -85,7 +93,11 @@ def test_a_filter_that_took_all_ends_a_run(
 
 
 def test_reasons_are_listed_by_how_often_they_apply() -> None:
-    text = none_left(9, {"duplicate": 2, Reason.CUT: 7, "none": 0}, "'my notes'")
+    text = none_left(
+        9,
+        {"duplicate": 2, Reason.CUT: 7, "none": 0},
+        "'my notes'",
+    )
     assert numbers(text)[:3] == [9, 7, 2]
     assert f"(7 × {Reason.CUT.words}, 2 × duplicate): {NONE_LEFT}." in text
     assert "'engine sample 'my notes''" in text
@@ -101,7 +113,11 @@ def test_a_model_that_writes_nothing_usable_does_not_get_every_chunk(
 
     monkeypatch.setattr(writing, "GIVE_UP", 2)
     with serving(invented) as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        project = asked_project(
+            backend="endpoint",
+            endpoint=server.url,
+            prompt="one-step",
+        )
         with fails(StageError, "no-usable-queries", "2 chunks") as given_up:
             generate_here(project)
         assert len(server.requests) == 2
@@ -128,7 +144,11 @@ def test_another_prompt_starts_again_and_a_usable_question_continues(
     with serving(
         lambda request, number: (good if number == 1 else invented)(request, number)
     ) as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        project = asked_project(
+            backend="endpoint",
+            endpoint=server.url,
+            prompt="one-step",
+        )
         generate_here(project)
         assert len(server.requests) == 6, (
             "one usable question, and the chunks after it are asked about"

@@ -28,7 +28,11 @@ def filled(project: ProjectFolder) -> Store:
         build_chunk("x", ordinal=number, start=number, content_hash=f"h{number + 1}")
         for number in range(2)
     ]
-    row = store_document(store, build_document(text="x" * 9), chunks)
+    row = store_document(
+        store,
+        build_document(text="x" * 9),
+        chunks,
+    )
     first, second = (chunk.id for chunk in store.chunks())
     queries = [
         Query(text, "question", key, row, "x")
@@ -85,10 +89,22 @@ def test_an_edit_is_made_at_once_and_again(project: ProjectFolder) -> None:
 def test_an_edit_of_an_edit_replaces_it_and_going_back_drops_it(project: ProjectFolder) -> None:
     store = filled(project)
     before = noted(project)
-    edit_queries(project, store, {1: "second"})
-    edit_queries(project, store, {1: "third"})
+    edit_queries(
+        project,
+        store,
+        {1: "second"},
+    )
+    edit_queries(
+        project,
+        store,
+        {1: "third"},
+    )
     assert read_edits(project) == {("h1", TEXTS[0]): "third"}
-    edit_queries(project, store, {1: TEXTS[0]})
+    edit_queries(
+        project,
+        store,
+        {1: TEXTS[0]},
+    )
     assert read_edits(project) == {}
     assert noted(project) == before
     store.close()
@@ -96,7 +112,11 @@ def test_an_edit_of_an_edit_replaces_it_and_going_back_drops_it(project: Project
 
 def test_a_query_taken_out_stays_out(project: ProjectFolder) -> None:
     store = filled(project)
-    edit_queries(project, store, {2: "edited first"})
+    edit_queries(
+        project,
+        store,
+        {2: "edited first"},
+    )
     assert edit_queries(project, store, {2: None, 3: None, 77: None}) == 2
     assert [query.text for query in store.queries()] == TEXTS[:1]
     assert noted(project) == content_fingerprint(store.queries())
@@ -114,12 +134,20 @@ def test_a_query_taken_out_stays_out(project: ProjectFolder) -> None:
         ("What IS\u00a0owed?", "query-judged"),
     ],
 )
-def test_texts_that_are_refused(project: ProjectFolder, text: str, code: str) -> None:
+def test_texts_that_are_refused(
+    project: ProjectFolder,
+    text: str,
+    code: str,
+) -> None:
     store = filled(project)
     store.put_judged([JudgedQuery("k", "what is owed", ("x",))])
     before = noted(project)
     with fails(UsageError, code):
-        edit_queries(project, store, {1: text})
+        edit_queries(
+            project,
+            store,
+            {1: text},
+        )
     assert [query.text for query in store.queries()] == TEXTS
     assert noted(project) == before
     assert not (project.path / "imports" / FILE).exists()
@@ -132,12 +160,24 @@ def test_what_may_be_edited(project: ProjectFolder) -> None:
     edit_queries(project, store, {1: TEXTS[1], 2: TEXTS[0]})  # two that change places
     assert [query.text for query in store.queries()] == [TEXTS[1], TEXTS[0], TEXTS[2]]
     assert made_again(store) == [TEXTS[1], TEXTS[0], TEXTS[2]]
-    edit_queries(project, store, {3: "half \ud800 “quotes” 日本語\u2028next"})
+    edit_queries(
+        project,
+        store,
+        {3: "half \ud800 “quotes” 日本語\u2028next"},
+    )
     assert store.queries()[2].text == "half ? “quotes” 日本語 next"
     with fails(UsageError, "query-missing", 77):
-        edit_queries(project, store, {77: "new"})
+        edit_queries(
+            project,
+            store,
+            {77: "new"},
+        )
     with fails(UsageError, "query-duplicate"):
-        edit_queries(project, store, {1: "same", 2: "Same"})
+        edit_queries(
+            project,
+            store,
+            {1: "same", 2: "Same"},
+        )
     store.close()
 
 
@@ -178,10 +218,18 @@ def test_nobody_changes_the_queries_while_an_edit_is_made(
 def test_nothing_to_edit_before_queries_were_made(project: ProjectFolder) -> None:
     store = project.store()
     with pytest.raises(NotBuiltError):
-        edit_queries(project, store, {1: "new"})
+        edit_queries(
+            project,
+            store,
+            {1: "new"},
+        )
     store.put_artifact(Artifact(QueriesInfo(), INCOMPLETE))
     with pytest.raises(NotBuiltError):
-        edit_queries(project, store, {1: None})
+        edit_queries(
+            project,
+            store,
+            {1: None},
+        )
     store.close()
 
 
@@ -196,7 +244,11 @@ def test_a_full_disk_undoes_the_edit(
 
     monkeypatch.setattr("engine.datasets.imports.write_text", full)
     with fails(ResourceError, "disk-full"):
-        edit_queries(project, store, {1: "new", 2: None})
+        edit_queries(
+            project,
+            store,
+            {1: "new", 2: None},
+        )
     assert [query.text for query in store.queries()] == TEXTS
     assert noted(project) == before
     store.close()
@@ -221,7 +273,11 @@ def test_an_edit_whose_last_step_fails_is_undone_in_its_file_too(
 
     monkeypatch.setattr(Store, "transaction", full)
     with pytest.raises(ResourceError):
-        edit_queries(project, store, {1: "new", 2: None})
+        edit_queries(
+            project,
+            store,
+            {1: "new", 2: None},
+        )
     assert [query.text for query in store.queries()] == texts
     assert (noted(project), read_edits(project)) == (before, edits)
     store.close()

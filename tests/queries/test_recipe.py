@@ -78,7 +78,11 @@ def as_made_before(project: ProjectFolder, queries: dict[str, Any]) -> None:
             artifact.info, recipe=fingerprint(recipe=former), defaults=FORMER_DEFAULTS
         )
         corpus = store.corpus_fingerprint()
-        former_fingerprint = stage_fingerprint("generate", 4, {"recipe": former, "corpus": corpus})
+        former_fingerprint = stage_fingerprint(
+            "generate",
+            4,
+            {"recipe": former, "corpus": corpus},
+        )
         store.put_artifact(Artifact(former_info, former_fingerprint))
 
 
@@ -93,7 +97,11 @@ def by_model_before(project: ProjectFolder, url: str) -> None:
         "answer_tokens": 768,
         "seed": 0,
     }
-    limits = {"max_queries": 8000, "max_hours": 0.0, "consistency_top": 0}
+    limits = {
+        "max_queries": 8000,
+        "max_hours": 0.0,
+        "consistency_top": 0,
+    }
     as_made_before(
         project, {"backend": "endpoint", **limits, "order": 1, "filters": 2, "writer": writer}
     )
@@ -118,7 +126,11 @@ def due(project: ProjectFolder) -> list[str]:
 def test_queries_of_former_defaults_stay_until_one_generates_again(
     asked_project: Make, server: FakeEndpoint
 ) -> None:
-    project = pointed(asked_project, server, kinds=FORMER_KINDS)
+    project = pointed(
+        asked_project,
+        server,
+        kinds=FORMER_KINDS,
+    )
     generate_here(project)
     project.change_settings({"queries.kinds": None})
     by_model_before(project, server.url)
@@ -139,7 +151,11 @@ def test_queries_of_former_defaults_stay_until_one_generates_again(
 def test_a_change_of_settings_makes_queries_of_former_defaults_stale(
     asked_project: Make, server: FakeEndpoint, change: dict[str, Any]
 ) -> None:
-    project = pointed(asked_project, server, kinds=FORMER_KINDS)
+    project = pointed(
+        asked_project,
+        server,
+        kinds=FORMER_KINDS,
+    )
     generate_here(project)
     project.change_settings({"queries.kinds": None})
     by_model_before(project, server.url)
@@ -155,7 +171,11 @@ def test_extractive_queries_of_former_rules_stay_until_one_generates_again(
     project = asked_project()
     generate_here(project)
     now = info(project)
-    limits = {"per_chunk": 3, "max_queries": 8000, "consistency_top": 0}
+    limits = {
+        "per_chunk": 3,
+        "max_queries": 8000,
+        "consistency_top": 0,
+    }
     as_made_before(project, {"backend": "extractive", "kinds": FORMER_KINDS, **limits})
     assert info(project)["recipe"] != now["recipe"]
     assert (state(project), is_outdated(project), due(project)) == ("done", True, [])

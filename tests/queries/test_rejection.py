@@ -7,7 +7,13 @@ import pytest
 from engine.core.records import Query
 from engine.queries.rejection import Reason, Rejected, read_reason, words_of
 
-QUERY = Query("q", "question", 1, 1, "e")
+QUERY = Query(
+    "q",
+    "question",
+    1,
+    1,
+    "e",
+)
 
 
 @pytest.mark.parametrize("detail", ["", "9 words in a row", "a: b"])

@@ -24,7 +24,13 @@ from engine.queries.rejection import Reason
 from engine.queries.sample import sample
 
 Make = Callable[..., ProjectFolder]
-KEYS = {"backend", "model", "items", "kept_share", "estimate"}
+KEYS = {
+    "backend",
+    "model",
+    "items",
+    "kept_share",
+    "estimate",
+}
 
 
 def everything(result: QuerySample) -> list[SampledQuery]:
@@ -124,7 +130,12 @@ def test_a_server_that_refuses_gives_its_reason_and_no_estimate(
 ) -> None:
     with serving(lambda *_: Raw(503, b'{"error": {"message": "model is loading"}}')) as server:
         path = str(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step").path)
-        code, error = error_of("sample", path, "--count", str(count))
+        code, error = error_of(
+            "sample",
+            path,
+            "--count",
+            str(count),
+        )
     assert (code, error["code"], error["command"]) == (5, "language-model-no-answer", "sample")
     assert "HTTP 503" in error["why"]
 
@@ -177,7 +188,11 @@ def test_before_the_first_ingest_there_is_nothing_to_show(project: ProjectFolder
 
 def test_a_stop_ends_it(asked_project: Make) -> None:
     with fails(CancelledError, "cancelled"):
-        sample(asked_project(backend="extractive"), 3, lambda: True)
+        sample(
+            asked_project(backend="extractive"),
+            3,
+            lambda: True,
+        )
 
 
 def test_the_command_prints_json_or_text_and_no_control_characters(asked_project: Make) -> None:
@@ -212,7 +227,12 @@ def test_a_crash_of_llama_cpp_is_an_error(
     asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
-    project = asked_project(backend="gguf", model=str(model), answer_tokens=512, prompt="one-step")
+    project = asked_project(
+        backend="gguf",
+        model=str(model),
+        answer_tokens=512,
+        prompt="one-step",
+    )
     (tmp_path / "crashing").mkdir()
     (tmp_path / "crashing" / "sitecustomize.py").write_text(
         "import ctypes, sys, threading, time\ndef crash():\n    while 'llama_cpp.llama_cpp' not in"
@@ -227,7 +247,11 @@ def test_a_crash_of_llama_cpp_is_an_error(
 def test_errors_and_stops_come_from_the_other_process(asked_project: Make, tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(build_tiny_gguf(tmp_path / "tiny.gguf").read_bytes()[:4000])
-    project = asked_project(backend="gguf", model=str(broken), prompt="one-step")
+    project = asked_project(
+        backend="gguf",
+        model=str(broken),
+        prompt="one-step",
+    )
     with fails(ModelError, "language-model-invalid", "broken.gguf"):
         sample(project, 1)
     project.change_settings({"queries.model": str(tmp_path / "tiny.gguf")})

@@ -53,7 +53,11 @@ def test_queries_by_a_file_are_refused_before_a_run_and_by_a_sample(
     project = asked_project(backend="gguf", model=str(writer))
     events: list[object] = []
     with fails(UsageError, "package-missing", "llama-cpp-python", stage="generate"):
-        pipeline.run(project, stages=("generate",), on_event=events.append)
+        pipeline.run(
+            project,
+            stages=("generate",),
+            on_event=events.append,
+        )
     assert "StageStarted" not in {type(event).__name__ for event in events}
     with fails(UsageError, "package-missing"):
         sample(project)
@@ -66,7 +70,11 @@ def test_auto_takes_no_file_and_says_why(asked_project: Make, writer: Path) -> N
         store.put_artifact(
             Artifact(QueryBackendInfo("gguf", "", str(writer), "0" * 16), "")
         )  # what it took before
-        backend = resolve_backend(project.settings(), store, present=True)
+        backend = resolve_backend(
+            project.settings(),
+            store,
+            present=True,
+        )
         assert resolve_backend(project.settings(), store).backend == "gguf", (
             "who made the queries stays known"
         )
@@ -85,7 +93,11 @@ def test_an_encoder_in_a_file_is_refused_by_name(project: ProjectFolder, writer:
         encoder_source(EncoderSettings(model=str(file), device="cpu")).load(256)  # says its process
     project.change_settings({"encoder.model": str(file)})
     with fails(UsageError, "package-missing", stage="embed"):
-        pipeline.run(project, stages=("embed",), on_event=lambda _event: None)
+        pipeline.run(
+            project,
+            stages=("embed",),
+            on_event=lambda _event: None,
+        )
     assert llm_state(project) == "problem"
     (listed,) = (encoder for encoder in list_encoders() if encoder.kind == "gguf")
     assert "llama-cpp-python" in listed.problem

@@ -30,7 +30,12 @@ from engine.queries.rejection import NONE_LEFT, Reason
 
 def test_a_model_on_a_server_writes_the_queries(asked_project: Make) -> None:
     with serving(good) as server:
-        project = pointed(asked_project, server, prompt="two-step", endpoint_model="small")
+        project = pointed(
+            asked_project,
+            server,
+            prompt="two-step",
+            endpoint_model="small",
+        )
         events = run(project)
         assert [step(request) for request in server.requests] == ["events", "questions"] * 6
         queries = queries_of(project)
@@ -72,7 +77,11 @@ def test_a_server_gets_several_messages_at_once_where_that_is_set(asked_project:
     choices = []
     for concurrency in (0, 3):
         with serving(slow) as server:
-            project = pointed(asked_project, server, concurrency=concurrency)
+            project = pointed(
+                asked_project,
+                server,
+                concurrency=concurrency,
+            )
             begun = time.monotonic()
             choices.append(
                 {
@@ -151,7 +160,13 @@ def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make) -> None:
 
     with serving(script) as server:
         project = pointed(asked_project, server)
-        command = [sys.executable, "-m", "engine", "generate", str(project.path)]
+        command = [
+            sys.executable,
+            "-m",
+            "engine",
+            "generate",
+            str(project.path),
+        ]
         started = subprocess.Popen(
             command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -199,7 +214,11 @@ def test_with_few_queries_wanted_chunks_are_taken_evenly_from_the_documents(
     asked_project: Make,
 ) -> None:
     with serving(good) as server:
-        project = pointed(asked_project, server, max_queries=7)
+        project = pointed(
+            asked_project,
+            server,
+            max_queries=7,
+        )
         generate_here(project)
         assert len(server.requests) == 3
         assert len(queries_of(project)) == 7
@@ -256,7 +275,12 @@ def test_a_random_model_in_a_file_goes_through_the_whole_stage(
     asked_project: Make, tmp_path: Path
 ) -> None:
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
-    project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step")
+    project = asked_project(
+        backend="gguf",
+        model=str(model),
+        answer_tokens=64,
+        prompt="one-step",
+    )
     events = run(project)
     choices = {event.setting: event.value for event in events if isinstance(event, Told)}
     assert (choices["backend"], choices["gpu layers"]) == ("gguf", "none")
@@ -380,7 +404,11 @@ def test_chunks_that_a_working_server_keeps_refusing_do_not_stop_every_later_run
 
 def test_queries_beyond_the_budget_are_listed(asked_project: Make) -> None:
     with serving(good) as server:
-        project = pointed(asked_project, server, max_queries=4)
+        project = pointed(
+            asked_project,
+            server,
+            max_queries=4,
+        )
         generate_here(project)
     assert (len(queries_of(project)), info(project)["made"]) == (4, 6)
     assert info(project)["rejected"] == {Reason.BEYOND: 2}

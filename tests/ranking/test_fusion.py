@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from engine.ranking.fusion import convex, cross_score, rrf
 
-RANKING = st.lists(st.integers(0, 30), unique=True, max_size=15)
+RANKING = st.lists(
+    st.integers(0, 30),
+    unique=True,
+    max_size=15,
+)
 
 
 def test_rrf_by_hand() -> None:
@@ -30,7 +34,11 @@ def test_rrf_ties_go_to_the_smaller_id_whatever_the_order_of_rankers() -> None:
 def test_convex_by_hand() -> None:
     semantic = ([1, 2, 3], [0.9, 0.7, 0.5])  # min-max: 1, .5, 0
     lexical = ([2, 4], [12.0, 8.0])  # min-max: 1, 0
-    ids, scores = convex(semantic, lexical, weight=0.6)
+    ids, scores = convex(
+        semantic,
+        lexical,
+        weight=0.6,
+    )
     assert ids.tolist() == [2, 1, 3, 4]
     assert scores == pytest.approx([0.6 * 0.5 + 0.4, 0.6, 0, 0])
 
@@ -45,8 +53,16 @@ def test_convex_at_its_ends_is_one_ranker() -> None:
 def test_each_ranker_judges_the_others_chunks() -> None:
     semantic = ([1, 2], [0.9, 0.7])
     lexical = ([2, 4], [12.0, 8.0])
-    semantic = cross_score(semantic, [2, 4], [0.7, 0.8])
-    lexical = cross_score(lexical, [1, 2], [0.0, 12.0])
+    semantic = cross_score(
+        semantic,
+        [2, 4],
+        [0.7, 0.8],
+    )
+    lexical = cross_score(
+        lexical,
+        [1, 2],
+        [0.0, 12.0],
+    )
     assert semantic[0].tolist() == [1, 2, 4]
     assert lexical[0].tolist() == [2, 4, 1]
     assert lexical[1].tolist() == [12, 8, 0]
@@ -64,20 +80,32 @@ def test_completing_many_queries_leaves_padding_and_empty_rankings_alone() -> No
     assert ids.tolist() == [[1, 2, -1, 3], [5, -1, -1, 6], [-1, -1, -1, -1]]
     assert np.isneginf(scores[ids < 0]).all()
     assert scores[ids >= 0].tolist() == [1, 1, 0, 1, 0]
-    none, _ = cross_score(([], []), [3, 4], [1.0, 0.5])
+    none, _ = cross_score(
+        ([], []),
+        [3, 4],
+        [1.0, 0.5],
+    )
     assert none.tolist() == []
 
 
 @given(RANKING, RANKING)
 def test_after_completing_both_rankers_hold_the_same_chunks(one, other) -> None:
     score = {item: float(item % 7) for item in range(31)}
-    left = cross_score((one, [score[i] for i in one]), other, [score[i] for i in other])
+    left = cross_score(
+        (one, [score[i] for i in one]),
+        other,
+        [score[i] for i in other],
+    )
     assert left[0].tolist() == ([*one, *(i for i in other if i not in one)] if one else [])
     assert left[1].tolist() == [score[i] for i in left[0].tolist()]
 
 
 def test_equal_scores_all_count_fully() -> None:
-    ids, scores = convex(([4, 2], [0.5, 0.5]), ([9], [7.0]), 0.7)
+    ids, scores = convex(
+        ([4, 2], [0.5, 0.5]),
+        ([9], [7.0]),
+        0.7,
+    )
     assert ids.tolist() == [2, 4, 9]
     assert scores == pytest.approx([0.7, 0.7, 0.3])
 
@@ -121,8 +149,19 @@ def test_blocks_do_not_show() -> None:
     rng = np.random.default_rng(0)
     one, two = (np.stack([rng.permutation(40)[:20] for _ in range(23)]) for _ in range(2))
     scores = -np.sort(-rng.random((23, 20)), axis=1)
-    whole = convex((one, scores), (two, scores), 0.4, depth=15)
-    parts = convex((one, scores), (two, scores), 0.4, depth=15, block=100)
+    whole = convex(
+        (one, scores),
+        (two, scores),
+        0.4,
+        depth=15,
+    )
+    parts = convex(
+        (one, scores),
+        (two, scores),
+        0.4,
+        depth=15,
+        block=100,
+    )
     assert (whole[0] == parts[0]).all()
     assert (whole[1] == parts[1]).all()
 

@@ -40,7 +40,11 @@ def same_size_other_type(folder):
 
 
 def pickled(folder):
-    np.save(folder / "query_ids.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.save(
+        folder / "query_ids.npy",
+        np.array([{}], dtype=object),
+        allow_pickle=True,
+    )
 
 
 def senseless_ids(folder):
@@ -94,4 +98,8 @@ def test_damage_is_an_error_and_never_loaded(tmp_path, damage) -> None:
 )
 def test_senseless_lists_are_refused(ids, scores) -> None:
     with pytest.raises(ValueError, match=r"padding|finite|below|shapes"):
-        RankedLists(np.array([1]), np.array(ids), np.array(scores, dtype=np.float32))
+        RankedLists(
+            np.array([1]),
+            np.array(ids),
+            np.array(scores, dtype=np.float32),
+        )

@@ -21,7 +21,12 @@ def ranked(lengths: list[int], query_ids: list[int]) -> RankedLists:
 
 
 def test_each_list_has_one_chunk_of_each_interval_with_its_score() -> None:
-    lists = sample_lists(ranked([500, 500], [4, 9]), m=9, lists_per_query=50, seed=1)
+    lists = sample_lists(
+        ranked([500, 500], [4, 9]),
+        m=9,
+        lists_per_query=50,
+        seed=1,
+    )
     assert lists.queries.tolist() == [4] * 50 + [9] * 50
     ranks = lists.chunks - lists.queries[:, None] * 1_000
     for column, (low, high) in enumerate(partition_ranks(500, 9)):
@@ -31,7 +36,11 @@ def test_each_list_has_one_chunk_of_each_interval_with_its_score() -> None:
 
 
 def test_every_rank_of_an_interval_is_drawn_about_equally_often() -> None:
-    lists = sample_lists(ranked([50], [0]), m=2, lists_per_query=9_000)
+    lists = sample_lists(
+        ranked([50], [0]),
+        m=2,
+        lists_per_query=9_000,
+    )
     counts = np.bincount(lists.chunks[:, 0], minlength=3)
     assert counts / 9_000 == pytest.approx([1 / 3] * 3, abs=0.03)
     assert len(np.unique(lists.chunks[:, 1])) == 47
@@ -47,8 +56,18 @@ def test_a_query_with_few_results_gets_its_own_partition_and_one_without_is_left
 
 
 def test_lists_do_not_depend_on_the_other_queries_or_their_order() -> None:
-    together = sample_lists(ranked([60, 70, 80], [5, 6, 7]), m=5, lists_per_query=3, seed=2)
-    alone = sample_lists(ranked([80, 70], [7, 6]), m=5, lists_per_query=3, seed=2)
+    together = sample_lists(
+        ranked([60, 70, 80], [5, 6, 7]),
+        m=5,
+        lists_per_query=3,
+        seed=2,
+    )
+    alone = sample_lists(
+        ranked([80, 70], [7, 6]),
+        m=5,
+        lists_per_query=3,
+        seed=2,
+    )
     assert (alone.chunks[:3] == together.chunks[6:]).all()
     assert (alone.chunks[3:] == together.chunks[3:6]).all()
 

@@ -33,7 +33,12 @@ class SlowReranker:
     def load(self) -> None:
         self.now += 100.0
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> np.ndarray:
+    def scores(
+        self,
+        query: str,
+        passages: Sequence[str],
+        seconds: float = inf,
+    ) -> np.ndarray:
         for _ in passages:
             self.now += self.cost(sum(self.batches))
         self.batches.append(len(passages))
@@ -55,7 +60,11 @@ def scored(
 @pytest.mark.parametrize(
     ("cost", "least", "most"), [(0.01, 80, 80), (0.02, 44, 50), (0.05, 18, 20), (0.3, 3, 3)]
 )
-def test_a_slow_model_scores_what_fits(cost: float, least: int, most: int) -> None:
+def test_a_slow_model_scores_what_fits(
+    cost: float,
+    least: int,
+    most: int,
+) -> None:
     found = scored(SlowReranker(lambda _: cost))
     assert least <= len(found.scores) <= most
     assert found.scores.tolist() == list(range(10, 10 + len(found.scores)))
@@ -81,7 +90,11 @@ def test_a_machine_that_gets_faster_scores_more() -> None:
 
 def test_loading_does_not_count_and_teaches_the_pace() -> None:
     slow = SlowReranker(lambda _: 0.02)
-    timed = BudgetedReranker(slow, 1.0, lambda: slow.now)
+    timed = BudgetedReranker(
+        slow,
+        1.0,
+        lambda: slow.now,
+    )
     timed.load()
     assert slow.now > 100
     assert timed.scores("q", PASSAGES).seconds <= 1.0
@@ -90,7 +103,11 @@ def test_loading_does_not_count_and_teaches_the_pace() -> None:
 
 def test_a_passage_that_takes_longer_than_the_time_is_not_begun() -> None:
     slow = SlowReranker(lambda _: 30.0)
-    timed = BudgetedReranker(slow, 1.0, lambda: slow.now)
+    timed = BudgetedReranker(
+        slow,
+        1.0,
+        lambda: slow.now,
+    )
     timed.load()
     found = timed.scores("q", ["10 " + "word " * 200])
     assert (len(found.scores), found.seconds) == (0, 0.0)
@@ -100,7 +117,11 @@ def test_a_passage_that_takes_longer_than_the_time_is_not_begun() -> None:
 
 def test_a_busy_moment_is_not_the_end_of_it() -> None:
     slow = SlowReranker(lambda _: 4.0)
-    timed = BudgetedReranker(slow, 1.0, lambda: slow.now)
+    timed = BudgetedReranker(
+        slow,
+        1.0,
+        lambda: slow.now,
+    )
     timed.load()
     slow.cost = lambda _: 0.02
     counts = [len(timed.scores("q", PASSAGES).scores) for _ in range(10)]
@@ -125,14 +146,22 @@ def test_nothing_to_score_is_no_problem() -> None:
 def test_it_stops_between_batches() -> None:
     slow = SlowReranker(lambda _: 0.01)
     stops = iter([False, False, True, True])
-    found = BudgetedReranker(slow, 1.0, lambda: slow.now).scores("q", PASSAGES, lambda: next(stops))
+    found = BudgetedReranker(slow, 1.0, lambda: slow.now).scores(
+        "q",
+        PASSAGES,
+        lambda: next(stops),
+    )
     assert len(found.scores) == sum(slow.batches)
     assert len(slow.batches) == 2
     assert found.problem is None
 
 
 def test_a_server_is_asked_for_more_at_once_and_waited_for_no_longer_than_the_time() -> None:
-    slow = SlowReranker(lambda _: 0.01, batch_share=0.5, first_batch=4)
+    slow = SlowReranker(
+        lambda _: 0.01,
+        batch_share=0.5,
+        first_batch=4,
+    )
     found = scored(slow)
     assert slow.batches[0] == 4
     assert slow.waits[0] == pytest.approx(1.0)
@@ -168,7 +197,12 @@ def test_the_speed_is_that_of_about_a_second(
     cost: float, limit: float, batches: list[int], wanted: RerankerSpeed
 ) -> None:
     reranker = SlowReranker(lambda _: cost)
-    speed = measure_speed(reranker, PASSAGES, limit, lambda: reranker.now)
+    speed = measure_speed(
+        reranker,
+        PASSAGES,
+        limit,
+        lambda: reranker.now,
+    )
     assert reranker.batches == batches
     assert speed.passages == wanted.passages
     assert speed.passages_per_second == pytest.approx(wanted.passages_per_second)

@@ -39,10 +39,22 @@ def test_it_computes_in_bfloat16_where_the_processor_is_fast_at_it(
         def scores(self, _query: str, passages: list[str]) -> NDArray[np.float32]:
             return np.zeros(len(passages), np.float32)
 
-    machine = Machine(2, "cores", cpu_bf16=processor)
-    monkeypatch.setattr(hardware, "detect_machine", lambda **_: machine)
+    machine = Machine(
+        2,
+        "cores",
+        cpu_bf16=processor,
+    )
+    monkeypatch.setattr(
+        hardware,
+        "detect_machine",
+        lambda **_: machine,
+    )
     monkeypatch.setattr(cross_encoder, "CrossEncoder", Recorder)
-    folder = CrossEncoderFolder(Path("x"), "f", Path("y"))
+    folder = CrossEncoderFolder(
+        Path("x"),
+        "f",
+        Path("y"),
+    )
     settings = EncoderSettings.model_validate({"device": "cpu", "dtype": dtype})
     reranker = FolderReranker(folder, settings)
     reranker.load()

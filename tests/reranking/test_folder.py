@@ -21,7 +21,13 @@ from engine.settings.load import validate
 
 prepare()
 QUERY = "heat flow"
-PASSAGES = ["heat and flow of a wing", "the judge", "law " * 900, "", "a \ud800 b"]
+PASSAGES = [
+    "heat and flow of a wing",
+    "the judge",
+    "law " * 900,
+    "",
+    "a \ud800 b",
+]
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +53,18 @@ def test_the_scores_are_those_of_sentence_transformers(
     reranker = reranker_of(project, settings("own"))  # type: ignore[arg-type]
     assert reranker is not None
     found = reranker.scores(QUERY, passages)
-    oracle = CrossEncoder(str(folder), device="cpu", local_files_only=True)
+    oracle = CrossEncoder(
+        str(folder),
+        device="cpu",
+        local_files_only=True,
+    )
     pairs = [(QUERY, text.encode("utf-8", "replace").decode()) for text in passages]
     wanted = oracle.predict(pairs, activation_fn=nn.Identity())
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_allclose(
+        found,
+        wanted,
+        atol=1e-5,
+    )
     assert found.dtype == np.float32
     assert len(set(found[: len(PASSAGES)].tolist())) == len(PASSAGES)
     assert reranker.scores(QUERY, []).shape == (0,)
@@ -69,7 +83,11 @@ def test_a_batch_that_takes_longer_than_the_time_is_not_waited_for(
         free.wait(60)
         return right(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cross_encoder.CrossEncoder, "scores", slow)
+    monkeypatch.setattr(
+        cross_encoder.CrossEncoder,
+        "scores",
+        slow,
+    )
     with fails(EngineError, "reranker-slow"):
         reranker.scores(QUERY, PASSAGES, 0.05)
     free.set()

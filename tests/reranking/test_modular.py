@@ -18,7 +18,11 @@ from engine.reranking.folder import is_modular, resolve_cross_encoder
 from engine.service.model_kinds import find_kind
 
 QUERY = "what is the pressure"
-PASSAGES = ["the contract party", "pressure of the boundary layer at the wing " * 4, "heat"]
+PASSAGES = [
+    "the contract party",
+    "pressure of the boundary layer at the wing " * 4,
+    "heat",
+]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,13 @@ def modular(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{own}.LayerNorm",
         f"{base}.Dense",
     ]
-    paths = ["", "1_Pooling", "2_Dense", "3_LayerNorm", "4_Dense"]
+    paths = [
+        "",
+        "1_Pooling",
+        "2_Dense",
+        "3_LayerNorm",
+        "4_Dense",
+    ]
     modules = []
     for place, (kind, path) in enumerate(zip(kinds, paths, strict=True)):
         modules.append({"idx": place, "name": str(place), "path": path, "type": kind})
@@ -80,10 +90,19 @@ def test_its_scores_are_those_of_the_library(modular: Path, tmp_path: Path) -> N
     expected = library.predict(
         [(QUERY, passage) for passage in PASSAGES], activation_fn=torch.nn.Identity()
     )
-    np.testing.assert_allclose(scores, expected, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(
+        scores,
+        expected,
+        atol=1e-5,
+        rtol=0,
+    )
     assert len(set(np.round(scores, 3))) == len(PASSAGES)
     rough = CrossEncoder(found.path, Hardware("cpu", "bfloat16", 1, ())).scores(QUERY, PASSAGES)
-    np.testing.assert_allclose(rough, expected, atol=0.5)
+    np.testing.assert_allclose(
+        rough,
+        expected,
+        atol=0.5,
+    )
 
 
 def test_a_decoder_is_scored_at_the_last_token_of_a_pair(tmp_path: Path) -> None:
@@ -118,7 +137,11 @@ def test_a_decoder_is_scored_at_the_last_token_of_a_pair(tmp_path: Path) -> None
     expected = library.predict([(QUERY, passage) for passage in PASSAGES])
     folder = resolve_cross_encoder(tmp_path / "ranker", tmp_path / "cache")
     ours = CrossEncoder(folder.path, Hardware("cpu", "float32", 1, ()))
-    np.testing.assert_allclose(ours.scores(QUERY, PASSAGES), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        ours.scores(QUERY, PASSAGES),
+        expected,
+        atol=1e-5,
+    )
     assert np.ptp(expected) > 1
 
 
@@ -135,7 +158,11 @@ def test_weights_of_a_module_are_part_of_its_name(modular: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("fault", ["code", "pickle", "no modules"])
-def test_unsafe_and_other_folders_are_refused(modular: Path, tmp_path: Path, fault: str) -> None:
+def test_unsafe_and_other_folders_are_refused(
+    modular: Path,
+    tmp_path: Path,
+    fault: str,
+) -> None:
     import shutil
 
     copy = Path(shutil.copytree(modular, tmp_path / "copy"))

@@ -31,7 +31,11 @@ from engine.settings.load import validate
 PASSAGES = ["b" * length for length in (3, 1, 2)]
 
 
-def reranker_at(project: ProjectFolder, url: str, **search: Any) -> Reranker:
+def reranker_at(
+    project: ProjectFolder,
+    url: str,
+    **search: Any,
+) -> Reranker:
     found = reranker_of(project, validate({"search": {"reranker": url, **search}}))
     assert found is not None
     return found
@@ -40,7 +44,11 @@ def reranker_at(project: ProjectFolder, url: str, **search: Any) -> Reranker:
 def test_scores_come_in_the_order_of_the_passages(
     rerank_server: RerankServer, project: ProjectFolder
 ) -> None:
-    reranker = reranker_at(project, rerank_server.url, reranker_model="m")
+    reranker = reranker_at(
+        project,
+        rerank_server.url,
+        reranker_model="m",
+    )
     assert reranker.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
     assert rerank_server.requests == [
         {"query": "who", "documents": PASSAGES, "top_n": 3, "model": "m"}
@@ -157,7 +165,11 @@ def test_requests_share_the_time(
         return found
 
     monkeypatch.setattr("engine.reranking.server.monotonic", lambda: clock[0])
-    monkeypatch.setattr(model_server.ModelServer, "ask", timed)
+    monkeypatch.setattr(
+        model_server.ModelServer,
+        "ask",
+        timed,
+    )
     passages = ["x" * length for length in range(100)]
     if requests == 4:
         assert reranker_at(project, rerank_server.url).scores(
@@ -209,7 +221,11 @@ def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used
         unused = reranker_at(project, other.url)
         used.scores("who", PASSAGES)
         (project.path / "servers.json").chmod(0o644)
-        model = chat_model(other.url, "m", note=lambda: note_server(project.path, other.url))
+        model = chat_model(
+            other.url,
+            "m",
+            note=lambda: note_server(project.path, other.url),
+        )
         with reading_only(project.path):
             assert used.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
             with fails(EngineError, "server-not-noted"):

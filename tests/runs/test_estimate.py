@@ -43,12 +43,20 @@ RECIPE = TrainingConfig(
 
 
 def test_the_passes_of_a_training_are_those_of_its_steps_and_checks() -> None:
-    queries_alone = replace(RECIPE, adapter_scope="queries", shared_chunks=8192)
+    queries_alone = replace(
+        RECIPE,
+        adapter_scope="queries",
+        shared_chunks=8192,
+    )
     # 3 × 100 steps × 40 × 0.15, 3 checks × 200 × 0.15
     assert count_passes(queries_alone, 1000, 2000, 9) == pytest.approx(1800 + 90)
     # 3 × 100 × 40 × (0.15 + 2), 3 × (800 + 30)
     assert count_passes(RECIPE, 1000, 2000, 9) == pytest.approx(25_800 + 2490)
-    lists = replace(RECIPE, objective="listnet", negatives_per_query=0)
+    lists = replace(
+        RECIPE,
+        objective="listnet",
+        negatives_per_query=0,
+    )
     # 3 × 100 × 40 × (0.15 + 9), 3 × (800 + 30)
     assert count_passes(lists, 1000, 2000, 9) == pytest.approx(109_800 + 2490)
     assert count_passes(RECIPE, 1000, 19, 9) == 0, "too little to train on"
@@ -78,11 +86,19 @@ def test_the_rate_at_which_a_stage_was_done_here_counts_the_next_time(finished_b
         keep_rate(key, 2000, 10.0)
         keep_rate(key, 10, 100.0)  # too little to tell
         assert read_rates() == {key: 0.005}
-        units = {"train": 4000.0, "embed": 1000.0, "rank": 10_000.0}
+        units = {
+            "train": 4000.0,
+            "embed": 1000.0,
+            "rank": 10_000.0,
+        }
         seconds, unknown = estimate.estimate_seconds(snapshot, units)
         assert seconds == pytest.approx({"train": 20, "embed": 5, "rank": 3})
         assert unknown == []
-        keep_rate(estimate.rate_keys(snapshot, ["train"])["train"], 4000, 100.0)
+        keep_rate(
+            estimate.rate_keys(snapshot, ["train"])["train"],
+            4000,
+            100.0,
+        )
         assert estimate.estimate_seconds(snapshot, units)[0]["train"] == pytest.approx(100)
 
 
@@ -95,7 +111,11 @@ def test_what_another_precision_or_device_took_does_not_count(
     snapshot = snapshot_of(project)
     other = snapshot_of(project, **changed)
     with closing(snapshot.store), closing(other.store):
-        keep_rate(estimate.rate_keys(snapshot, ["embed"])["embed"], 2000, 10.0)
+        keep_rate(
+            estimate.rate_keys(snapshot, ["embed"])["embed"],
+            2000,
+            10.0,
+        )
         assert estimate.estimate_seconds(snapshot, {"embed": 10.0})[1] == []
         assert estimate.estimate_seconds(other, {"embed": 10.0})[1] == ["embed"]
 
@@ -110,13 +130,21 @@ def test_damaged_rates_are_ignored(own_rates: Path) -> None:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[events.Event]:
     """A run whose stages do nothing: what it reports."""
     project = create_project(tmp_path, {"a.txt": "A text."})
-    states = {"ingest": "done", "index": "done", "train": "done"}
+    states = {
+        "ingest": "done",
+        "index": "done",
+        "train": "done",
+    }
     monkeypatch.setattr(
         pipeline,
         "all_status",
         lambda _: [StageState(name, states.get(name, "stale"), "") for name in ORDER],
     )
-    monkeypatch.setattr(pipeline.Run, "run_stage", lambda run, stage, forced: order.append(stage))
+    monkeypatch.setattr(
+        pipeline.Run,
+        "run_stage",
+        lambda run, stage, forced: order.append(stage),
+    )
     order: list[str] = []
     log: list[events.Event] = []
 
@@ -125,7 +153,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[events.Event]:
         if isinstance(event, events.RunEstimated):
             assert order == ["ingest", "index"]  # BM25 does not wait for it
 
-    pipeline.run(project, force=["train"], on_event=watch)
+    pipeline.run(
+        project,
+        force=["train"],
+        on_event=watch,
+    )
     return log
 
 
@@ -136,7 +168,11 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
     def answer(_snapshot: object, stages: list[str]) -> Forecast:
         stage_lists.append(tuple(stages))
-        event = events.RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["generate"])
+        event = events.RunEstimated(
+            chunks=5,
+            seconds={"train": 60.0},
+            unknown=["generate"],
+        )
         return Forecast(event, {})
 
     monkeypatch.setattr(estimate, "estimate", answer)
@@ -161,27 +197,51 @@ def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(
         raise ModelError("No model.", "", "")
 
     monkeypatch.setattr(estimate, "estimate", fail)
-    monkeypatch.setattr(pipeline.Run, "run_stage", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr(
+        pipeline.Run,
+        "run_stage",
+        lambda *_args, **_kwargs: None,
+    )
     project = ProjectFolder.create(tmp_path / "project", {})
     log = list[events.Event]()
-    pipeline.run(project, stages=["train"], on_event=log.append)
+    pipeline.run(
+        project,
+        stages=["train"],
+        on_event=log.append,
+    )
     assert isinstance(log[-1], events.RunFinished)
     assert log[-1].state == "done"
 
 
 @pytest.mark.usefixtures("own_rates")
 def test_a_finished_stage_leaves_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    event = events.RunEstimated(chunks=5, seconds={}, unknown=["train"])
+    event = events.RunEstimated(
+        chunks=5,
+        seconds={},
+        unknown=["train"],
+    )
     forecast = Forecast(event, {"train": StageWork("train key", 5000.0)})
-    monkeypatch.setattr(estimate, "estimate", lambda *_: forecast)
+    monkeypatch.setattr(
+        estimate,
+        "estimate",
+        lambda *_: forecast,
+    )
 
-    def finish(run: pipeline.Run, stage: str, **_options: object) -> None:
+    def finish(
+        run: pipeline.Run,
+        stage: str,
+        **_options: object,
+    ) -> None:
         log = events.EventLog(run.folder / "events.jsonl")
         log(events.StageFinished(stage=stage, seconds=50.0, peak_memory_mb=1, summary={}))
         log.close()
         run.relay()
 
-    monkeypatch.setattr(pipeline.Run, "run_stage", finish)
+    monkeypatch.setattr(
+        pipeline.Run,
+        "run_stage",
+        finish,
+    )
     project = ProjectFolder.create(tmp_path / "project", {})
     pipeline.run(project, stages=["train"])
     assert read_rates() == {"train key": 0.01}
@@ -195,14 +255,31 @@ def test_steps_that_are_done_are_not_counted(
     place: str,
     remaining: tuple[int, int],
 ) -> None:
-    recipe = replace(RECIPE, method="PT-FT", steps=40, pretrain_steps=100)
+    recipe = replace(
+        RECIPE,
+        method="PT-FT",
+        steps=40,
+        pretrain_steps=100,
+    )
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _: recipe)
     monkeypatch.setattr("engine.training.stage.resolve_config", lambda _: recipe)
-    monkeypatch.setattr(estimate, "resolve_config", lambda _: recipe)
+    monkeypatch.setattr(
+        estimate,
+        "resolve_config",
+        lambda _: recipe,
+    )
     project = ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "project")))
     with closing(project.store()) as store:
-        snapshot = ProjectSnapshot(project, project.settings(), store)
-        fingerprint = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
+        snapshot = ProjectSnapshot(
+            project,
+            project.settings(),
+            store,
+        )
+        fingerprint = stage_fingerprint(
+            "train",
+            TrainStage.version,
+            TrainStage().inputs(snapshot),
+        )
         folder = project.path / "checkpoints" / fingerprint / place / "step-000017"
         folder.mkdir(parents=True)
         (folder / "state.json").write_text(json.dumps({"state": {"step": 17}}))
@@ -211,7 +288,11 @@ def test_steps_that_are_done_are_not_counted(
         chunks = store.counts()["chunks"]
         queries = store.counts()["queries"]
     m = snapshot.settings.ranking.m
-    rest = replace(recipe, pretrain_steps=remaining[0], steps=remaining[1])
+    rest = replace(
+        recipe,
+        pretrain_steps=remaining[0],
+        steps=remaining[1],
+    )
     assert anew - resumed == pytest.approx(
         count_passes(recipe, chunks, queries, m) - count_passes(rest, chunks, queries, m)
     )
@@ -221,7 +302,11 @@ def test_steps_that_are_done_are_not_counted(
 def test_as_many_queries_are_expected_as_will_be_asked(finished_built: Path) -> None:
     project = ProjectFolder(finished_built)
     with closing(project.store()) as store:
-        snapshot = ProjectSnapshot(project, project.settings(), store)
+        snapshot = ProjectSnapshot(
+            project,
+            project.settings(),
+            store,
+        )
         written = document_queries(store)
         groups = deciding_groups(
             snapshot, find_untrained(snapshot, store.chunks(), written), store.chunks()
@@ -239,18 +324,35 @@ def test_as_many_queries_are_expected_as_will_be_asked(finished_built: Path) -> 
 def test_too_little_work_is_not_estimated(finished_built: Path) -> None:
     project = ProjectFolder(finished_built)
     with closing(project.store()) as store:
-        snapshot = ProjectSnapshot(project, project.settings(), store)
+        snapshot = ProjectSnapshot(
+            project,
+            project.settings(),
+            store,
+        )
         assert estimate.estimate(snapshot, ["index", "embed"]) is None
 
 
 def embedded(done: int) -> events.Progress:
-    return events.Progress(stage="embed", done=done, total=1000, unit="chunks")
+    return events.Progress(
+        stage="embed",
+        done=done,
+        total=1000,
+        unit="chunks",
+    )
 
 
 def test_an_estimate_is_corrected_if_embedding_is_slower() -> None:
-    estimated = events.RunEstimated(chunks=1000, seconds={"embed": 10.0, "train": 60.0}, unknown=[])
+    estimated = events.RunEstimated(
+        chunks=1000,
+        seconds={"embed": 10.0, "train": 60.0},
+        unknown=[],
+    )
     correction = estimate.Correction(estimated)
-    started = events.StageStarted(stage="embed", fingerprint="", reason="")
+    started = events.StageStarted(
+        stage="embed",
+        fingerprint="",
+        reason="",
+    )
     assert correction.take(started, 0.0) is None
     # Loading the encoder does not count, nor do the 200 chunks that were embedded before.
     assert correction.take(embedded(200), 90.0) is None
@@ -269,22 +371,42 @@ def test_an_estimate_is_corrected_if_embedding_is_slower() -> None:
 
 
 def test_a_correction_is_in_the_runs_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    event = events.RunEstimated(chunks=1000, seconds={"embed": 10.0}, unknown=[])
-    monkeypatch.setattr(estimate, "estimate", lambda *_: Forecast(event, {}))
+    event = events.RunEstimated(
+        chunks=1000,
+        seconds={"embed": 10.0},
+        unknown=[],
+    )
+    monkeypatch.setattr(
+        estimate,
+        "estimate",
+        lambda *_: Forecast(event, {}),
+    )
     monkeypatch.setattr(estimate, "MIN_SECONDS_OF_PACE", 0.0)
     monkeypatch.setattr(estimate, "CORRECTED_FROM", 0.0)
 
-    def embed(run: pipeline.Run, stage: str, **_options: object) -> None:
+    def embed(
+        run: pipeline.Run,
+        stage: str,
+        **_options: object,
+    ) -> None:
         log = events.EventLog(run.folder / "events.jsonl")
         log(embedded(0))
         log(embedded(1))
         log.close()
         run.relay()
 
-    monkeypatch.setattr(pipeline.Run, "run_stage", embed)
+    monkeypatch.setattr(
+        pipeline.Run,
+        "run_stage",
+        embed,
+    )
     project = ProjectFolder.create(tmp_path / "project", {})
     found = list[events.Event]()
-    pipeline.run(project, stages=["embed"], on_event=found.append)
+    pipeline.run(
+        project,
+        stages=["embed"],
+        on_event=found.append,
+    )
     assert [type(one) for one in found if isinstance(one, events.RunEstimated)] == [
         events.RunEstimated,
         events.RunEstimated,

@@ -62,7 +62,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
         )
         return children[-1]
 
-    monkeypatch.setattr(pipeline.subprocess, "Popen", popen)
+    monkeypatch.setattr(
+        pipeline.subprocess,
+        "Popen",
+        popen,
+    )
     yield children
     for child in children:
         if child.poll() is None:
@@ -105,7 +109,12 @@ def test_no_child_outlives_a_listener_that_fails(
         return False
 
     with pytest.raises(fault):
-        pipeline.run(project, stages=["ingest"], on_event=listen, should_stop=should_stop)
+        pipeline.run(
+            project,
+            stages=["ingest"],
+            on_event=listen,
+            should_stop=should_stop,
+        )
     assert [child.poll() is None for child in started] == [False]
     assert run_state(project) == state
     (record,) = project.path.glob("runs/*/run.json")
@@ -149,7 +158,11 @@ def test_a_listener_that_fails_at_once_leaves_no_run_that_seems_to_go_on(
         raise ValueError("no listener")
 
     with pytest.raises(ValueError, match="no listener"):
-        pipeline.run(project, stages=[], on_event=listen)
+        pipeline.run(
+            project,
+            stages=[],
+            on_event=listen,
+        )
     assert run_state(project) == "failed"
 
 
@@ -173,13 +186,23 @@ def test_what_is_to_be_learnt_comes_after_the_first_search_by_meaning(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, embedded: bool
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(pipeline.Run, "run_stage", lambda _run, stage, forced: order.append(stage))
+    monkeypatch.setattr(
+        pipeline.Run,
+        "run_stage",
+        lambda _run, stage, forced: order.append(stage),
+    )
     with closing(project.store()) as store:
         if embedded:
             store.put_artifact(Artifact(VectorsInfo(), "f", "vectors/f"))
     pipeline.run(project)
     pipeline.run(project, stages=pipeline.SEARCH)
-    learning = ["generate", "rank", "train", "evaluate", "embed"]
+    learning = [
+        "generate",
+        "rank",
+        "train",
+        "evaluate",
+        "embed",
+    ]
     assert order == [
         "ingest",
         "index",
@@ -210,7 +233,11 @@ def test_what_no_stage_of_a_run_makes_is_missed_before_anything_is_done(
     add_document(project)
     heard: list[events.Event] = []
     with pytest.raises(NotBuiltError):
-        pipeline.run(project, stages=stages, on_event=heard.append)
+        pipeline.run(
+            project,
+            stages=stages,
+            on_event=heard.append,
+        )
     assert [type(event) for event in heard] == [
         events.RunStarted,
         events.StageFailed,
@@ -230,13 +257,25 @@ def test_a_run_is_named_after_all_others_where_the_clock_was_set_back(
     project: ProjectFolder,
 ) -> None:
     for name in ("99991231-235958-998-ffff", "99991231-235958-999-0000", "a-folder-of-the-user"):
-        record_run(project, name, "done", 1, 100.0)
+        record_run(
+            project,
+            name,
+            "done",
+            1,
+            100.0,
+        )
     first = pipeline.run(project, stages=[])
     assert first.startswith("99991231-235959-000-")
     assert pipeline.run(project, stages=[]) > first
 
 
-def record_run(project: ProjectFolder, name: str, state: str, pid: int, started: float) -> Path:
+def record_run(
+    project: ProjectFolder,
+    name: str,
+    state: str,
+    pid: int,
+    started: float,
+) -> Path:
     folder = project.path / "runs" / name
     folder.mkdir()
     (folder / "run.json").write_text(
@@ -255,7 +294,13 @@ def dead_pid() -> int:
 def test_the_run_that_is_running_gets_the_request_to_stop(
     project: ProjectFolder, dead_pid: int
 ) -> None:
-    current = record_run(project, "20260101-000000-000-aaaa", "running", os.getpid(), 200.0)
+    current = record_run(
+        project,
+        "20260101-000000-000-aaaa",
+        "running",
+        os.getpid(),
+        200.0,
+    )
     others = [
         record_run(project, "20260102-000000-000-bbbb", "done", os.getpid(), 300.0),
         record_run(project, "20260103-000000-000-cccc", "running", dead_pid, 400.0),
@@ -270,7 +315,13 @@ def test_the_run_that_is_running_gets_the_request_to_stop(
 
 
 def test_nothing_can_be_stopped_when_nothing_runs(project: ProjectFolder) -> None:
-    record_run(project, "20260101-000000-000-aaaa", "running", os.getpid(), 100.0)
+    record_run(
+        project,
+        "20260101-000000-000-aaaa",
+        "running",
+        os.getpid(),
+        100.0,
+    )
     with fails(UsageError, "no-run"):
         control.cancel(project)
 
@@ -333,10 +384,18 @@ def test_a_long_error_reaches_the_run(
         child = real([sys.executable, "-c", code, *command[place + 1 :]], **options)
         if sys.platform == "linux":
             assert child.stdout is not None
-            fcntl.fcntl(child.stdout, fcntl.F_SETPIPE_SZ, SHORT_PIPE)
+            fcntl.fcntl(
+                child.stdout,
+                fcntl.F_SETPIPE_SZ,
+                SHORT_PIPE,
+            )
         return child
 
-    monkeypatch.setattr(pipeline.subprocess, "Popen", popen)
+    monkeypatch.setattr(
+        pipeline.subprocess,
+        "Popen",
+        popen,
+    )
     with pytest.raises(DamagedError) as error:
         pipeline.run(project, stages=["ingest"])
     assert error.value.to_do == text * children.TEXT_SENT
@@ -351,7 +410,11 @@ def test_a_child_that_ends_with_a_number_has_crashed(
     def popen(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         return real([sys.executable, "-c", "print(7); raise SystemExit(3)"], **options)
 
-    monkeypatch.setattr(pipeline.subprocess, "Popen", popen)
+    monkeypatch.setattr(
+        pipeline.subprocess,
+        "Popen",
+        popen,
+    )
     with fails(StageError, "stage-crashed"):
         pipeline.run(project, stages=["ingest"])
 
@@ -411,7 +474,12 @@ def test_cancelling_reports_the_command_that_resumes(
 ) -> None:
     monkeypatch.setattr(pipeline, "check_inputs", lambda *_: None)  # the project is empty
     with pytest.raises(CancelledError) as caught:
-        pipeline.run(project, stages=stages, force=force, should_stop=lambda: True)
+        pipeline.run(
+            project,
+            stages=stages,
+            force=force,
+            should_stop=lambda: True,
+        )
     assert command.format(project.argument) in caught.value.to_do
 
 

@@ -19,7 +19,12 @@ from engine.core.platforms.processes import quote_argument
 from engine.runs.progress import ResumePoint, RunProgress, read_progress
 from engine.training.checkpoint import newest_step
 
-STEP = step(40, 0.7319, 200, 95.0)
+STEP = step(
+    40,
+    0.7319,
+    200,
+    95.0,
+)
 
 
 @pytest.fixture
@@ -85,7 +90,12 @@ NAMED = quote_argument("my handbook")
 
 def status_lines(**changed: Any) -> list[str]:
     stages = [StageState("train", "to do", "not built yet")]
-    status = Status(Path(HANDBOOK), False, {"judged_queries": 3}, stages)
+    status = Status(
+        Path(HANDBOOK),
+        False,
+        {"judged_queries": 3},
+        stages,
+    )
     return list(format_status(replace(status, **changed), "my handbook"))
 
 
@@ -97,12 +107,24 @@ def test_the_lines_for_a_terminal() -> None:
         "files read: 55",
         "skipped: 1",
     ]
-    progress = RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0)
+    progress = RunProgress(
+        "train",
+        "waiting",
+        40,
+        200,
+        "steps",
+        0.7319,
+        95.0,
+    )
     *lines, paused = status_lines(running=True, progress=progress)[:4]
     assert lines[0] != status_lines()[0]  # a run goes on
     assert numbers(lines[-1]) == [40, 200, 0.732, 1, 35]  # steps, loss, minutes and seconds left
     assert f"engine resume {NAMED}" in paused
-    last_step = replace(progress, done=200, seconds_left=0.0)
+    last_step = replace(
+        progress,
+        done=200,
+        seconds_left=0.0,
+    )
     assert numbers(status_lines(running=True, progress=last_step)[2]) == [200, 200, 0.732]
     trains, other = (
         status_lines(progress=RunProgress(stage))[-1].split() for stage in ("train", "index")
@@ -113,7 +135,11 @@ def test_the_lines_for_a_terminal() -> None:
     resumes = status_lines(resumes_at=ResumePoint(40, 200))[-1]
     assert numbers(resumes)[:2] == [40, 200]
     assert f"engine train {NAMED}" in resumes
-    record = RunRecord("1", Path("/data/handbook/runs/1"), "running")
+    record = RunRecord(
+        "1",
+        Path("/data/handbook/runs/1"),
+        "running",
+    )
     *_, killed, resumes = status_lines(
         latest_run=record,
         broken_off=progress,

@@ -87,7 +87,12 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
 def test_the_unit_is_shown_and_written(project: ProjectFolder) -> None:
     name = str(project.path)
     path = unit_path(project)
-    completed = engine_here("watch", name, "--install", "--yes")
+    completed = engine_here(
+        "watch",
+        name,
+        "--install",
+        "--yes",
+    )
     assert path.read_text() == unit_text(project, own_command())
     assert [line[1:] for line in completed.stdout.splitlines()[3:]] == path.read_text().splitlines()
     assert path.name in completed.stderr

@@ -46,7 +46,12 @@ def test_the_one_that_settings_name_comes_first_then_one_that_is_here(reranker: 
     assert find_teacher(snapshot()) == ""
     server = {"reranker": "http://127.0.0.1:8081/v1"}
     assert find_teacher(snapshot(search=server)) == ""
-    models.add(reranker, link=False, name="here", should_stop=lambda: False)
+    models.add(
+        reranker,
+        link=False,
+        name="here",
+        should_stop=lambda: False,
+    )
     assert find_teacher(snapshot()) == "here"
     assert find_teacher(snapshot(search=server)) == "here"
     assert find_teacher(snapshot(search={"reranker": "mine"})) == "mine"
@@ -58,11 +63,27 @@ def test_the_one_that_settings_name_comes_first_then_one_that_is_here(reranker: 
 def test_one_that_does_not_know_the_documents_language_is_not_offered(
     monkeypatch: pytest.MonkeyPatch, languages: dict[str, int], offered: bool
 ) -> None:
-    english = SimpleNamespace(kind="reranker", name="english", folder=Path("english"))
-    encoder = SimpleNamespace(kind="encoder", name="other", folder=Path("other"))
+    english = SimpleNamespace(
+        kind="reranker",
+        name="english",
+        folder=Path("english"),
+    )
+    encoder = SimpleNamespace(
+        kind="encoder",
+        name="other",
+        folder=Path("other"),
+    )
     entry = SimpleNamespace(knows=lambda code: code == "en")
-    monkeypatch.setattr(teaching, "list_installed", lambda: [encoder, english])
-    monkeypatch.setattr(teaching, "find_entry_of", lambda _: entry)
+    monkeypatch.setattr(
+        teaching,
+        "list_installed",
+        lambda: [encoder, english],
+    )
+    monkeypatch.setattr(
+        teaching,
+        "find_entry_of",
+        lambda _: entry,
+    )
     assert find_teacher(snapshot(languages)) == ("english" if offered else "")
 
 
@@ -75,7 +96,11 @@ def test_one_that_does_not_know_the_documents_language_is_not_offered(
         ({"objective": "mixed"}, 100, 0),  # no lists
     ],
 )
-def test_the_passages_that_it_scores(training: dict[str, Any], queries: int, passages: int) -> None:
+def test_the_passages_that_it_scores(
+    training: dict[str, Any],
+    queries: int,
+    passages: int,
+) -> None:
     assert count_passages(snapshot(queries=queries, training=training), "x") == passages
 
 

@@ -40,7 +40,11 @@ def test_the_folder_of_a_file_is_watched_and_missing_folders_are_not(tmp_path: P
     (tmp_path / "a").mkdir()
     (tmp_path / "missing").mkdir()
     (tmp_path / "a" / "x.txt").write_text("x")
-    sources = [str(tmp_path / "a" / "x.txt"), str(tmp_path / "a"), str(tmp_path / "missing")]
+    sources = [
+        str(tmp_path / "a" / "x.txt"),
+        str(tmp_path / "a"),
+        str(tmp_path / "missing"),
+    ]
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": sources}})
     (tmp_path / "missing").rmdir()
     assert list(SourceFolders(project).identities()) == [tmp_path / "a"]
@@ -50,7 +54,13 @@ def test_the_changed_share_is_reported_above_the_limit_only(tmp_path: Path) -> N
     project = make(tmp_path)
     ingest_here(project.path)
     reported: list[str] = []
-    updater = ProjectUpdater(project, reported.append, None, threading.Event(), Changes())
+    updater = ProjectUpdater(
+        project,
+        reported.append,
+        None,
+        threading.Event(),
+        Changes(),
+    )
     (tmp_path / "documents" / "new.txt").write_text("The pelican boards.")
     ingest_here(project.path)
     updater.report_changed_share()
@@ -198,7 +208,13 @@ def test_the_same_problem_is_reported_once(tmp_path: Path) -> None:
     project = make(tmp_path)
     (tmp_path / "documents").rename(tmp_path / "away")
     reported: list[str] = []
-    updater = ProjectUpdater(project, reported.append, None, threading.Event(), Changes())
+    updater = ProjectUpdater(
+        project,
+        reported.append,
+        None,
+        threading.Event(),
+        Changes(),
+    )
     updater.update()
     updater.update()
     assert len(reported) == 1
@@ -237,8 +253,17 @@ def test_a_warning_is_reported_once_until_it_changes(
 
 def test_a_warning_of_a_stage_that_was_broken_off_is_not_reported_again() -> None:
     warnings = RepeatedWarnings()
-    begun = StageStarted(stage="embed", fingerprint="", reason="")
-    ended = StageFinished(stage="embed", seconds=1, peak_memory_mb=1, summary={})
+    begun = StageStarted(
+        stage="embed",
+        fingerprint="",
+        reason="",
+    )
+    ended = StageFinished(
+        stage="embed",
+        seconds=1,
+        peak_memory_mb=1,
+        summary={},
+    )
     slow = Warned(stage="embed", text="slow")
     cut = Warned(stage="embed", text="cut")
     repaired = Warned(stage="run", text="repaired")
@@ -263,7 +288,13 @@ def test_a_warning_of_a_stage_that_was_broken_off_is_not_reported_again() -> Non
         repaired,
         foreign,
     ]
-    runs += [repaired, begun, foreign, ended, other]
+    runs += [
+        repaired,
+        begun,
+        foreign,
+        ended,
+        other,
+    ]
     reported = [event for event in runs if warnings.is_news(event) and isinstance(event, Warned)]
     assert reported == [slow, cut, slow, repaired, foreign, repaired, other]
 
@@ -276,9 +307,17 @@ def test_a_project_is_watched_by_one_process(tmp_path: Path) -> None:
         project.locked("watch"),
         fails(ProjectBusyError, "project-busy", command="watch") as caught,
     ):
-        watch(project, report=print, stop=stop)
+        watch(
+            project,
+            report=print,
+            stop=stop,
+        )
     assert f"process {os.getpid()}" in caught.value.what
-    watch(project, report=print, stop=stop)
+    watch(
+        project,
+        report=print,
+        stop=stop,
+    )
 
 
 def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind(
@@ -287,7 +326,13 @@ def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind
     now = [1000.0]
     monkeypatch.setattr("engine.runs.watching.time.monotonic", lambda: now[0])
     dirty = Changes()
-    updater = ProjectUpdater(ProjectFolder(Path("p")), print, None, threading.Event(), dirty)
+    updater = ProjectUpdater(
+        ProjectFolder(Path("p")),
+        print,
+        None,
+        threading.Event(),
+        dirty,
+    )
     updater.embedded = updater.embedding_since = 1000.0
     assert not updater.is_put_off()
     dirty.set()
@@ -310,7 +355,13 @@ def test_how_long_a_change_took_counts_from_when_it_was_seen(
     reported = list[str]()
     monkeypatch.setattr("engine.runs.watching.time.monotonic", lambda: now[0])
     dirty = Changes()
-    updater = ProjectUpdater(project, reported.append, None, threading.Event(), dirty)
+    updater = ProjectUpdater(
+        project,
+        reported.append,
+        None,
+        threading.Event(),
+        dirty,
+    )
     runs: Iterator[dict[str, dict[str, int]] | None] = iter(
         [None, {"ingest": {"files_read": 1}}, {}, {"ingest": {"files_read": 2}}, {}]
     )
@@ -322,7 +373,11 @@ def test_how_long_a_change_took_counts_from_when_it_was_seen(
         return outcome
 
     monkeypatch.setattr(updater, "run_stages", run)
-    monkeypatch.setattr(updater, "report_changed_share", lambda: None)
+    monkeypatch.setattr(
+        updater,
+        "report_changed_share",
+        lambda: None,
+    )
     dirty.set()
     now[0] = 1004.0
     dirty.set()  # another one, which waits no longer than the first

@@ -40,7 +40,11 @@ class FakeEncoder:
     fingerprint = "fake"
 
     def encode_chunks(self, texts: list[str]) -> np.ndarray[Any, Any]:
-        rows = np.full((len(texts), WIDTH), 1e-3, np.float32)
+        rows = np.full(
+            (len(texts), WIDTH),
+            1e-3,
+            np.float32,
+        )
         for row, text in zip(rows, texts, strict=True):
             for word in text.lower().replace(".", "").split():
                 row[int(hashlib.sha256(word.encode()).hexdigest(), 16) % WIDTH] += 1
@@ -56,9 +60,18 @@ class Corpus:
         self.project = project
         self.ids = dict(ids or {})
 
-    def put(self, path: str, texts: list[str], modified: float = 0.0) -> int:
+    def put(
+        self,
+        path: str,
+        texts: list[str],
+        modified: float = 0.0,
+    ) -> int:
         store = self.project.store()
-        document = build_document(path, " ".join(texts), modified=modified)
+        document = build_document(
+            path,
+            " ".join(texts),
+            modified=modified,
+        )
         chunks = []
         for number, text in enumerate(texts):
             chunks.append(build_chunk(text, ordinal=number, start=number, headings=("A",)))
@@ -132,7 +145,11 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Corpus]:
 
     corpus = grow("empty", "corpus")
     for day, (path, texts) in enumerate(DOCUMENTS.items(), 1):
-        corpus.put(path, texts, modified=day * 10 * DAY)
+        corpus.put(
+            path,
+            texts,
+            modified=day * 10 * DAY,
+        )
     grow("corpus", "indexed").index()
     crowded = grow("corpus", "crowded")
     crowded.put("crowd.md", [f"roof roof roof {n}" for n in range(700)])
@@ -206,7 +223,11 @@ def coded(
         "The pump PHX-122 leaks in the cold hall.",
         "Pumps and valves.",
     ]
-    corpus.put("codes.md", codes, modified=5.0)
+    corpus.put(
+        "codes.md",
+        codes,
+        modified=5.0,
+    )
     corpus.index()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(

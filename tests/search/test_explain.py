@@ -25,9 +25,24 @@ from engine.search.searcher import Searcher
 from engine.vectors.forms import INDEX_FORMS
 
 TEXTS = ["alpha", "beta", "gamma", "delta"]
-SERVED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]
-BASE = [[0.0, 1.0], [0.8, 0.6], [1.0, 0.0], [0.6, 0.8]]
-TRAINED = [[0.8, 0.6], [0.0, 1.0], [0.6, 0.8], [1.0, 0.0]]
+SERVED = [
+    [1.0, 0.0],
+    [0.6, 0.8],
+    [0.0, 1.0],
+    [-1.0, 0.0],
+]
+BASE = [
+    [0.0, 1.0],
+    [0.8, 0.6],
+    [1.0, 0.0],
+    [0.6, 0.8],
+]
+TRAINED = [
+    [0.8, 0.6],
+    [0.0, 1.0],
+    [0.6, 0.8],
+    [1.0, 0.0],
+]
 NOWHERE = dict.fromkeys(("base_rank", "base_cosine", "in_use_rank", "in_use_cosine"))
 
 
@@ -54,8 +69,16 @@ def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
         "base": Table("base", BASE),
         "trained": Table("trained", TRAINED),
     }
-    monkeypatch.setattr(LoadedProject, "query_encoder", lambda self, artifact: made["in_use"])
-    monkeypatch.setattr(LoadedProject, "base_encoder", lambda self, artifact: made["base"])
+    monkeypatch.setattr(
+        LoadedProject,
+        "query_encoder",
+        lambda self, artifact: made["in_use"],
+    )
+    monkeypatch.setattr(
+        LoadedProject,
+        "base_encoder",
+        lambda self, artifact: made["base"],
+    )
     monkeypatch.setattr(
         "engine.search.explaining.Explainer.base_fingerprint", lambda self, artifact: "base"
     )
@@ -63,7 +86,11 @@ def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
 
 
 @pytest.fixture
-def adapted(corpus: Any, project: ProjectFolder, encoders: dict[str, Table]) -> Any:
+def adapted(
+    corpus: Any,
+    project: ProjectFolder,
+    encoders: dict[str, Table],
+) -> Any:
     """Four chunks of two documents, indexed by the encoder in use, an interpolation with weight
     ¾.
     """
@@ -80,7 +107,11 @@ def adapted(corpus: Any, project: ProjectFolder, encoders: dict[str, Table]) -> 
 DOCUMENT_PATHS = ("contracts/lease.md", "contracts/old/loan.html", "reports/wing.md")
 
 
-def cache_base(project: ProjectFolder, encoder: Table, texts: list[str]) -> None:
+def cache_base(
+    project: ProjectFolder,
+    encoder: Table,
+    texts: list[str],
+) -> None:
     store = project.store()
     hashes = {chunk.text: chunk.content_hash for chunk in store.chunks()}
     store.close()
@@ -100,7 +131,11 @@ def searcher(project: ProjectFolder, adapted: Any) -> Iterator[Searcher]:
 def near(
     compared: RankComparison, base: tuple[int, float] | None, in_use: tuple[int, float] | None
 ) -> bool:
-    def same(rank: int | None, cosine: float | None, wanted: tuple[int, float] | None) -> bool:
+    def same(
+        rank: int | None,
+        cosine: float | None,
+        wanted: tuple[int, float] | None,
+    ) -> bool:
         if wanted is None or cosine is None:
             return wanted is None and rank is None and cosine is None
         return rank == wanted[0] and abs(cosine - wanted[1]) < 1e-3
@@ -113,8 +148,16 @@ def near(
 def test_both_encoders_rank_all_chunks(
     searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
 ) -> None:
-    cache_base(project, encoders["base"], ["gamma", "alpha"])
-    cache_base(project, encoders["base"], ["delta", "beta"])
+    cache_base(
+        project,
+        encoders["base"],
+        ["gamma", "alpha"],
+    )
+    cache_base(
+        project,
+        encoders["base"],
+        ["delta", "beta"],
+    )
     ids = adapted.ids
     found = searcher.explain("anything", [ids["alpha"], ids["gamma"], ids["delta"]])
     assert (found.in_use, found.note) == ("interpolated-0.75", "")
@@ -148,8 +191,16 @@ def test_a_similarity_that_is_no_dot_product_explains_itself(
     encoders: dict[str, Table],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(INDEX_FORMS, "cosine", Distances())
-    cache_base(project, encoders["base"], TEXTS)
+    monkeypatch.setitem(
+        INDEX_FORMS,
+        "cosine",
+        Distances(),
+    )
+    cache_base(
+        project,
+        encoders["base"],
+        TEXTS,
+    )
     hits = searcher.search(Search("anything", "semantic")).hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [hit.score for hit in hits] == pytest.approx(
@@ -175,16 +226,28 @@ def test_hits_of_encoders_that_are_not_in_use_can_be_looked_at_for_judging(
 ) -> None:
     assert searcher.search_unused("anything", 2) == ()  # their vectors are not at hand
     ids = adapted.ids
-    cache_base(project, encoders["base"], TEXTS)
+    cache_base(
+        project,
+        encoders["base"],
+        TEXTS,
+    )
     hits = searcher.search_unused("anything", 2)
     assert [hit.chunk_id for hit in hits] == [ids["gamma"], ids["beta"]]
     assert [hit.score for hit in hits] == pytest.approx([1.0, 0.8], abs=1e-3)
-    trained = UnusedEncoder("trained", 2, lambda: encoders["trained"])
+    trained = UnusedEncoder(
+        "trained",
+        2,
+        lambda: encoders["trained"],
+    )
     monkeypatch.setattr(
         "engine.search.explaining.find_trained_encoder", lambda loaded, kept: trained
     )
     assert len(searcher.search_unused("anything", 2)) == 2  # of the adapted one nothing is cached
-    cache_base(project, encoders["trained"], TEXTS)
+    cache_base(
+        project,
+        encoders["trained"],
+        TEXTS,
+    )
     found = searcher.search_unused("anything", 2)
     assert [hit.chunk_id for hit in found] == [
         ids["gamma"],
@@ -243,12 +306,20 @@ def test_base_vectors_that_are_not_at_hand_are_noted(
     assert near(found.chunks[wanted[0]], base=None, in_use=(1, 1.0))
     assert numbers(found.note)[:2] == [4, 4]
     assert f"engine evaluate {project.path} --force" in found.note
-    cache_base(project, encoders["base"], ["alpha", "gamma"])
+    cache_base(
+        project,
+        encoders["base"],
+        ["alpha", "gamma"],
+    )
     found = searcher.explain("anything", wanted)
     assert near(found.chunks[wanted[0]], base=None, in_use=(1, 1.0))
     assert numbers(found.note)[:2] == [2, 4]
     assert encoders["base"].asked == 0
-    cache_base(project, encoders["base"], ["beta", "delta"])
+    cache_base(
+        project,
+        encoders["base"],
+        ["beta", "delta"],
+    )
     found = searcher.explain("anything", wanted)
     assert near(found.chunks[wanted[0]], base=(4, 0.0), in_use=(1, 1.0))
     assert found.note == ""
@@ -259,7 +330,11 @@ def test_looking_changes_nothing_in_the_cache_even_where_it_is_torn(
 ) -> None:
     assert searcher.explain("anything", [1]).note
     assert not (project.path / "cache" / "base").exists()
-    cache_base(project, encoders["base"], TEXTS)
+    cache_base(
+        project,
+        encoders["base"],
+        TEXTS,
+    )
     (shard,) = (project.path / "cache" / "base").iterdir()
     shard.write_bytes(shard.read_bytes()[:-1])
     being_written = shard.with_name(".shard-abc.part")
@@ -272,7 +347,11 @@ def test_looking_changes_nothing_in_the_cache_even_where_it_is_torn(
 def test_deleted_documents_do_not_count(
     searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
 ) -> None:
-    cache_base(project, encoders["base"], TEXTS)
+    cache_base(
+        project,
+        encoders["base"],
+        TEXTS,
+    )
     ids = adapted.ids
     before = searcher.explain("anything", [ids["gamma"]]).chunks[ids["gamma"]]
     assert near(before, base=(1, 1.0), in_use=(3, 0.0))
@@ -292,7 +371,11 @@ def test_chunks_that_are_not_there_have_no_rank(searcher: Searcher, adapted: Any
 def test_a_changed_document_still_ranks_by_its_former_text(
     searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
 ) -> None:
-    cache_base(project, encoders["base"], TEXTS)
+    cache_base(
+        project,
+        encoders["base"],
+        TEXTS,
+    )
     former = adapted.ids["alpha"]
     adapted.put("a.md", ["not embedded yet", "beta"])
     found = searcher.explain("anything", [former])
@@ -331,8 +414,16 @@ def test_before_anything_is_embedded(corpus: Any, project: ProjectFolder) -> Non
 # as a method of the server
 
 
-def test_over_the_server(adapted: Any, project: ProjectFolder, encoders: dict[str, Table]) -> None:
-    cache_base(project, encoders["base"], TEXTS)
+def test_over_the_server(
+    adapted: Any,
+    project: ProjectFolder,
+    encoders: dict[str, Table],
+) -> None:
+    cache_base(
+        project,
+        encoders["base"],
+        TEXTS,
+    )
     alpha = adapted.ids["alpha"]
     answer = ask_once(project, request(1, "explain", query="anything", chunk_ids=[alpha]))
     assert answer["result"]["in_use"] == "interpolated-0.75"
@@ -358,7 +449,11 @@ def test_over_the_server(adapted: Any, project: ProjectFolder, encoders: dict[st
         {"query": "x", "chunk_ids": {"1": 2}},
     ],
 )
-def test_wrong_params(adapted: Any, project: ProjectFolder, params: dict[str, Any]) -> None:
+def test_wrong_params(
+    adapted: Any,
+    project: ProjectFolder,
+    params: dict[str, Any],
+) -> None:
     assert code(ask_once(project, request(1, "explain", **params))) == -32602
 
 
@@ -379,10 +474,18 @@ def test_with_a_real_model_and_adapter(
 
     prepare()
     model = Path(build_tiny_model(tmp_path_factory.mktemp("model") / "tiny"))
-    save_adapter(model, project.path / "adapters" / "x", 1)
+    save_adapter(
+        model,
+        project.path / "adapters" / "x",
+        1,
+    )
     write_text(project.path / "project.toml", "[encoder]\ndevice = 'cpu'\ndtype = 'float32'")
     hardware = choose_hardware("cpu", "float32")
-    base = TransformerEncoder.load(resolve_model(str(model)), hardware=hardware, max_tokens=64)
+    base = TransformerEncoder.load(
+        resolve_model(str(model)),
+        hardware=hardware,
+        max_tokens=64,
+    )
     adapted_encoder = TransformerEncoder.load(
         resolve_model(str(model)),
         adapter=project.path / "adapters" / "x",

@@ -21,8 +21,16 @@ from engine.search.filters import (
 )
 
 
-def document(number: int, path: str, modified: float = 0.0) -> Document:
-    return build_document(path, modified=modified, id=number)
+def document(
+    number: int,
+    path: str,
+    modified: float = 0.0,
+) -> Document:
+    return build_document(
+        path,
+        modified=modified,
+        id=number,
+    )
 
 
 DOCUMENTS = [
@@ -264,7 +272,11 @@ def test_what_no_document_meets_is_noted() -> None:
 def test_an_archive_with_documents_meets_its_file_type() -> None:
     inside = [document(1, "old.zip/wing.md")]
     where = SearchFilter(formats=("zip", "mbox"))
-    (note,) = find_unmet(where, inside, lambda: {("/docs", "old.zip")})
+    (note,) = find_unmet(
+        where,
+        inside,
+        lambda: {("/docs", "old.zip")},
+    )
     assert "'mbox'" in note
 
 

@@ -89,7 +89,11 @@ def test_hits_say_line_and_page(indexed: Any, project: ProjectFolder) -> None:
         ("On otters.", "About badgers.\nAnd marmots, too.", "And marmots, too.")
     ):
         chunks.append(build_chunk(part, ordinal=ordinal, start=text.index(part)))
-    store_document(store, build_document("pages.txt", text), chunks)
+    store_document(
+        store,
+        build_document("pages.txt", text),
+        chunks,
+    )
     store.close()
     indexed.index(vectors=False)
     searcher = Searcher(project)

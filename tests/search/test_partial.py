@@ -49,7 +49,16 @@ def put(
         project, project.settings(), store, "embed", "f", "r", [].append, lambda: False
     )
     ids = np.array([chunk.id for chunk in chunks])
-    publish = PartialIndex(context, index, ids, COSINE, "f16", info_of, 0.0, worthwhile)
+    publish = PartialIndex(
+        context,
+        index,
+        ids,
+        COSINE,
+        "f16",
+        info_of,
+        0.0,
+        worthwhile,
+    )
     cache.append(
         hash_keys([chunk.content_hash for chunk in new]),
         encoder.encode_chunks([chunk.text for chunk in new]),
@@ -65,7 +74,14 @@ def embedded_in_part(corpus: Any, fake_encoder: Any) -> Any:
         chunks = store.chunks()
         cache = EmbeddingCache(corpus.project.path / "cache").open_vectors("f" * 64, 32)
         for new in (chunks[:2], chunks[2:4]):
-            put(corpus.project, store, cache, fake_encoder, chunks, new)
+            put(
+                corpus.project,
+                store,
+                cache,
+                fake_encoder,
+                chunks,
+                new,
+            )
     return corpus
 
 
@@ -121,7 +137,16 @@ def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
         assert present is not None
         index = VectorIndex.open(project.folder_of(present))
         cache = EmbeddingCache(project.path / "cache").open_vectors("f" * 64, 32)
-        put(project, store, cache, fake_encoder, chunks[4:], chunks[4:5], index, share)
+        put(
+            project,
+            store,
+            cache,
+            fake_encoder,
+            chunks[4:],
+            chunks[4:5],
+            index,
+            share,
+        )
     with closing(project.store()) as store:
         found = store.artifact(VectorsInfo)
     assert found is not None
@@ -142,7 +167,15 @@ def test_an_index_that_must_be_built_again_is_not_updated(
         index = VectorIndex.open(embedded_in_part.folder("vectors"))
         index.manifest["removed"] = index.count
         cache = EmbeddingCache(project.path / "cache").open_vectors("f" * 64, 32)
-        put(project, store, cache, fake_encoder, chunks, chunks[4:5], index)
+        put(
+            project,
+            store,
+            cache,
+            fake_encoder,
+            chunks,
+            chunks[4:5],
+            index,
+        )
     assert [folder.name for folder in (project.path / "vectors").iterdir()] == ["f-4"]
     assert embedded_in_part.folder("vectors").name == "f-4"
 
@@ -152,14 +185,34 @@ def test_an_index_that_finds_as_much_stays(indexed: Any, fake_encoder: Any) -> N
     with closing(indexed.project.store()) as store:
         chunks = store.chunks()
         cache = EmbeddingCache(indexed.project.path / "cache").open_vectors("f" * 64, 32)
-        put(indexed.project, store, cache, fake_encoder, chunks, chunks[:2])
+        put(
+            indexed.project,
+            store,
+            cache,
+            fake_encoder,
+            chunks,
+            chunks[:2],
+        )
     assert indexed.folder("vectors") == before
 
 
 def test_new_and_small_documents_are_embedded_first() -> None:
-    def document(row: int, size: int, modified: float) -> Document:
-        return build_document(f"{row}.md", size=size, modified=modified, id=row)
+    def document(
+        row: int,
+        size: int,
+        modified: float,
+    ) -> Document:
+        return build_document(
+            f"{row}.md",
+            size=size,
+            modified=modified,
+            id=row,
+        )
 
     # places by age 2, 0, 1 and by size 0, 1, 2: sums 2, 1, 3
-    documents = [document(1, 10, 100.0), document(2, 20, 300.0), document(3, 30, 200.0)]
+    documents = [
+        document(1, 10, 100.0),
+        document(2, 20, 300.0),
+        document(3, 30, 200.0),
+    ]
     assert newest_and_smallest_first([1, 3, 2, 2], documents).tolist() == [2, 3, 0, 1]

@@ -24,8 +24,17 @@ def document(tmp_path: Path) -> Make:
         (tmp_path / "files" / name).write_text("The tern.")
         os.utime(tmp_path / "files" / name, (1000.0, 1000.0))
 
-    def make(path: str, number: int = 1, **more: object) -> Document:
-        usual = {"source": "../files", "size": 9, "modified": 1000.0, "id": number}
+    def make(
+        path: str,
+        number: int = 1,
+        **more: object,
+    ) -> Document:
+        usual = {
+            "source": "../files",
+            "size": 9,
+            "modified": 1000.0,
+            "id": number,
+        }
         return build_document(path, **{**usual, **more})
 
     return make

@@ -37,10 +37,23 @@ HIT = build_hit(
 )
 
 
-def print_hits(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
+def print_hits(
+    *hits: Hit,
+    sources: tuple[str, ...] = (),
+    **options: Any,
+) -> str:
     printed = io.StringIO()
-    console = Console(file=printed, highlight=False, soft_wrap=True, **options)
-    show_found(Found("tenant", "hybrid", hits), console, sources)
+    console = Console(
+        file=printed,
+        highlight=False,
+        soft_wrap=True,
+        **options,
+    )
+    show_found(
+        Found("tenant", "hybrid", hits),
+        console,
+        sources,
+    )
     return printed.getvalue()
 
 
@@ -50,7 +63,13 @@ def test_a_hit_in_plain_text() -> None:
         == "1. a/lease.md:7  Lease › Rent  [keywords #1, semantic #2]\n   The tenant pays.\n"
     )
     assert print_hits(replace(HIT, page=3)).startswith("1. a/lease.md, page 3  Lease")
-    word = replace(HIT, format="docx", author="Ada Quay", created=0.0, changed=1.9e9)
+    word = replace(
+        HIT,
+        format="docx",
+        author="Ada Quay",
+        created=0.0,
+        changed=1.9e9,
+    )
     assert print_hits(word).startswith("1. a/lease.md  Lease › Rent  Ada Quay  2030-03-1")
     assert print_hits(replace(HIT, created=1e300)).startswith(
         "1. a/lease.md:7  Lease › Rent  [keywords"
@@ -63,8 +82,17 @@ def test_marks_are_coloured_and_nothing_is_with_no_color(
 ) -> None:
     for name, value in {"NO_COLOR": no_color, "FORCE_COLOR": "1", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    found = Found("tenant", "hybrid", (HIT,), notes=("A note.",))
+    monkeypatch.setattr(
+        sys.stderr,
+        "isatty",
+        lambda: True,
+    )
+    found = Found(
+        "tenant",
+        "hybrid",
+        (HIT,),
+        notes=("A note.",),
+    )
     show_found(found, output())
     with RunView() as view:
         view(Progress(stage="index", done=1, total=2, unit="chunks"))
@@ -74,7 +102,11 @@ def test_marks_are_coloured_and_nothing_is_with_no_color(
 
 
 def test_several_sources_are_named() -> None:
-    other = replace(HIT, source="/data/mail", rank=2)
+    other = replace(
+        HIT,
+        source="/data/mail",
+        rank=2,
+    )
     lines = print_hits(HIT, other).splitlines()
     assert lines[0].startswith(f"1. {Path('docs/a/lease.md')}:7")
     assert lines[2].startswith(f"2. {Path('mail/a/lease.md')}:7")
@@ -98,7 +130,11 @@ def test_a_folders_name_cannot_steer_the_terminal() -> None:
 
 
 @pytest.fixture
-def twice(project: ProjectFolder, corpus: Any, tmp_path: Path) -> list[Path]:
+def twice(
+    project: ProjectFolder,
+    corpus: Any,
+    tmp_path: Path,
+) -> list[Path]:
     """One file name in two folders of one name."""
     sources = [tmp_path / "left" / "docs", tmp_path / "right" / "docs"]
     paths = ", ".join(f"'{source}'" for source in sources)
@@ -107,8 +143,17 @@ def twice(project: ProjectFolder, corpus: Any, tmp_path: Path) -> list[Path]:
     write_text(project.path / "project.toml", f"[corpus]\npaths = [{paths}]")
     store = project.store()
     for source in sources:
-        document = build_document("same.md", "\n\nWombats dig.", title="Same", source=str(source))
-        chunk = build_chunk("Wombats dig.", start=2, content_hash=str(source))
+        document = build_document(
+            "same.md",
+            "\n\nWombats dig.",
+            title="Same",
+            source=str(source),
+        )
+        chunk = build_chunk(
+            "Wombats dig.",
+            start=2,
+            content_hash=str(source),
+        )
         store_document(store, document, [chunk])
     store.close()
     corpus.index(vectors=False)

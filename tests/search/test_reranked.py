@@ -47,7 +47,12 @@ class Lengths:
         if self.wait:
             self.wait.wait(60)
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> np.ndarray:
+    def scores(
+        self,
+        query: str,
+        passages: Sequence[str],
+        seconds: float = inf,
+    ) -> np.ndarray:
         self.queries.append(query)
         return np.array([len(text) for text in passages], np.float32)
 
@@ -163,7 +168,11 @@ def test_the_setting_stands_above_the_evaluation(
     used: bool,
     mode: Any,
 ) -> None:
-    configure(project, reranker="given", rerank=rerank)
+    configure(
+        project,
+        reranker="given",
+        rerank=rerank,
+    )
     decide(project, in_use=not used)
     assert (searcher.search(Search(QUERY, mode)).reranked is not None) == used
     first = searcher.search(Search(QUERY, mode, rerank=False))
@@ -183,7 +192,11 @@ def test_its_speed_is_measured_on_passages_of_the_project(
 ) -> None:
     with fails(UsageError, "reranker-not-chosen"):
         searcher.reranking.measure_speed()
-    configure(project, reranker="given", rerank_seconds=2.0)
+    configure(
+        project,
+        reranker="given",
+        rerank_seconds=2.0,
+    )
     speed = searcher.reranking.measure_speed()
     assert (speed.name, speed.passages) == ("lengths", 100)
     assert speed.seconds == pytest.approx(100 / speed.passages_per_second)
@@ -230,7 +243,11 @@ def test_each_reranker_is_loaded_before_its_time_runs(
     searcher: Searcher, project: ProjectFolder, lengths: Lengths
 ) -> None:
     for count in range(1, 11):
-        configure(project, reranker="given", rerank_seconds=float(count))
+        configure(
+            project,
+            reranker="given",
+            rerank_seconds=float(count),
+        )
         assert passages(searcher.search(Search(QUERY, rerank=True))) == 6
         assert passages(searcher.search(Search(QUERY, rerank=True))) == 6
         assert lengths.loads == count
@@ -240,7 +257,11 @@ def test_other_settings_of_search_do_not_load_it_again(
     searcher: Searcher, project: ProjectFolder, lengths: Lengths
 ) -> None:
     for top in (3, 4):
-        configure(project, reranker="given", top=top)
+        configure(
+            project,
+            reranker="given",
+            top=top,
+        )
         assert len(searcher.search(Search(QUERY, rerank=True)).hits) == top
     assert lengths.loads == 1
 
@@ -251,9 +272,17 @@ def test_a_real_cross_encoder_orders_the_hits(
     from sentence_transformers import CrossEncoder
 
     folder = build_cross_encoder(tmp_path / "reranker")
-    configure(project, reranker=str(folder), rerank_seconds=60.0)
+    configure(
+        project,
+        reranker=str(folder),
+        rerank_seconds=60.0,
+    )
     found = searcher.search(Search(QUERY, rerank=True))
-    oracle = CrossEncoder(str(folder), device="cpu", local_files_only=True)
+    oracle = CrossEncoder(
+        str(folder),
+        device="cpu",
+        local_files_only=True,
+    )
     wanted = oracle.predict([(QUERY, hit.snippet) for hit in found.hits])
     assert passages(found) == 6
     assert np.argsort(-wanted).tolist() == list(range(6))
@@ -262,7 +291,11 @@ def test_a_real_cross_encoder_orders_the_hits(
 def test_a_server_orders_the_hits(
     searcher: Searcher, project: ProjectFolder, rerank_server: RerankServer
 ) -> None:
-    configure(project, reranker=rerank_server.url, rerank_seconds=60.0)
+    configure(
+        project,
+        reranker=rerank_server.url,
+        rerank_seconds=60.0,
+    )
     found = searcher.search(Search(QUERY, rerank=True))
     assert passages(found) == 6
     assert [hit.rerank_score for hit in found.hits] == sorted(
@@ -302,7 +335,11 @@ def test_a_failing_reranker_leaves_the_former_hits_and_says_why(
 ) -> None:
     before = searcher.search(Search(QUERY))
     broken(rerank_server, fault)
-    configure(project, reranker=rerank_server.url, rerank_seconds=seconds)
+    configure(
+        project,
+        reranker=rerank_server.url,
+        rerank_seconds=seconds,
+    )
     found = searcher.search(Search(QUERY, rerank=True))
     assert ids(found) == ids(before)
     assert passages(found) == 0
@@ -318,7 +355,11 @@ def test_a_server_that_dies_in_between_leaves_what_it_has_scored(
     before = ids(searcher.search(Search(QUERY)))
     good = rerank_server.script
     rerank_server.script = lambda number, texts: good(number, texts) if number == 0 else Raw(500)
-    configure(project, reranker=rerank_server.url, rerank_seconds=5.0)
+    configure(
+        project,
+        reranker=rerank_server.url,
+        rerank_seconds=5.0,
+    )
     found = searcher.search(Search(QUERY, rerank=True))
     assert passages(found) == 4
     assert ids(found)[4:] == before[4:]

@@ -165,7 +165,11 @@ def test_another_encoder_has_its_usual_share_until_it_is_evaluated(
     indexed: Any, project: ProjectFolder
 ) -> None:
     def fused(evaluated: str, embedded: str) -> tuple[str, float]:
-        info = replace(vectors.info, base_encoder=embedded, usual_share=0.1)
+        info = replace(
+            vectors.info,
+            base_encoder=embedded,
+            usual_share=0.1,
+        )
         store.put_artifact(replace(vectors, info=info, fingerprint=f"{evaluated} {embedded}"))
         evaluation = EvaluationInfo(model=evaluated, fusion=FusionInfo("rrf", 0.3))
         store.put_artifact(Artifact(evaluation, evaluated))
@@ -222,7 +226,11 @@ def test_answers_are_json(searcher: Searcher, mode: Any) -> None:
 
 @pytest.mark.parametrize("query", ["a\0b", "the the the", "x" * 5000, "roof " * 3000])
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
-def test_any_query_with_words_is_answered(searcher: Searcher, query: str, mode: Any) -> None:
+def test_any_query_with_words_is_answered(
+    searcher: Searcher,
+    query: str,
+    mode: Any,
+) -> None:
     found = searcher.search(Search(query, mode))
     assert found.problem is None
     assert mode == "bm25" or len(found.hits) == 6
@@ -240,7 +248,11 @@ def test_a_query_without_words_is_answered_by_a_problem(
 
 @pytest.mark.parametrize("top", [1, 2, 6, 7, 1000, 2**70])
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
-def test_top_is_the_most_that_is_shown(searcher: Searcher, top: int, mode: Any) -> None:
+def test_top_is_the_most_that_is_shown(
+    searcher: Searcher,
+    top: int,
+    mode: Any,
+) -> None:
     """Four of the six chunks have one of the words; each is somewhat similar."""
     found = searcher.search(Search("the roof pays", mode, top=top))
     assert len(found.hits) == min(top, 4 if mode == "bm25" else 6)
@@ -308,7 +320,11 @@ def test_a_filter_finds_stop_words_however_many_other_passages_have_them(
     corpus: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
     corpus.put("many.md", [f"The crane will stop {number}." for number in range(2001)])
-    corpus.put("one.md", ["The crane will start."], modified=DAY)
+    corpus.put(
+        "one.md",
+        ["The crane will start."],
+        modified=DAY,
+    )
     corpus.index(vectors=False)
     searcher = open_searcher()
     found = searcher.search(Search("will", "bm25", paths=("one.md",)))
@@ -368,7 +384,11 @@ def test_a_real_encoder_and_a_model_that_changes(
         assert best.chunk_id == chunk_id
         assert best.score == pytest.approx(1, abs=1e-3)
     json.dumps(to_json(searcher.search(Search("\ud800 half a pair", "semantic")))).encode()
-    corpus.index(encoder=encoder, model=str(tiny_model), max_tokens=16)
+    corpus.index(
+        encoder=encoder,
+        model=str(tiny_model),
+        max_tokens=16,
+    )
     with fails(NotBuiltError, "model-changed"):
         open_searcher().search(Search(QUERY, "semantic"))
     found = open_searcher().search(Search(QUERY))

@@ -31,7 +31,12 @@ def write_running_record(project: ProjectFolder) -> Path:
     """Write the record of a run that this process holds; the run's folder."""
     folder = project.path / "runs" / "1"
     folder.mkdir(parents=True, exist_ok=True)
-    record = {"run": "1", "state": "running", "pid": os.getpid(), "time": 1.0}
+    record = {
+        "run": "1",
+        "state": "running",
+        "pid": os.getpid(),
+        "time": 1.0,
+    }
     (folder / "run.json").write_text(json.dumps(record))
     return folder
 
@@ -231,7 +236,11 @@ def test_indexing_is_not_advised_while_a_run_or_watch_will_do_it(
     corpus: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
     corpus.index()
-    corpus.put("late.md", ["A late roof."], modified=9.0)
+    corpus.put(
+        "late.md",
+        ["A late roof."],
+        modified=9.0,
+    )
     searcher = open_searcher()
     assert searcher.search(Search(QUERY, "bm25")).commands == ("index",)
     for hold in (at_work(corpus.project), corpus.project.locked("watch")):

@@ -25,7 +25,11 @@ ENGINE = -32000
 
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid", None])
-def test_search(indexed: Any, project: ProjectFolder, mode: str | None) -> None:
+def test_search(
+    indexed: Any,
+    project: ProjectFolder,
+    mode: str | None,
+) -> None:
     answer = ask_once(project, request(1, "search", query="who repairs the roof", mode=mode, top=2))
     assert answer["id"] == 1
     assert answer["result"]["mode"] == (mode or "hybrid")
@@ -115,7 +119,11 @@ def test_what_is_not_json(project: ProjectFolder, line: str | bytes) -> None:
         ('{"jsonrpc": "2.0", "method": "ping", "id": ' + "[" * 900 + "]" * 900 + "}", None),
     ],
 )
-def test_what_is_not_a_request(project: ProjectFolder, line: str, key: Any) -> None:
+def test_what_is_not_a_request(
+    project: ProjectFolder,
+    line: str,
+    key: Any,
+) -> None:
     answer = ask_once(project, line)
     assert (code(answer), answer["id"]) == (INVALID_REQUEST, key)
 
@@ -193,7 +201,11 @@ def test_a_malformed_glob_is_the_callers_fault(indexed: Any, project: ProjectFol
 
 
 @pytest.mark.parametrize("top", [10**6, 2**63, 2**200])
-def test_a_huge_top_gives_all_there_is(indexed: Any, project: ProjectFolder, top: int) -> None:
+def test_a_huge_top_gives_all_there_is(
+    indexed: Any,
+    project: ProjectFolder,
+    top: int,
+) -> None:
     assert (
         len(ask_once(project, request(1, "search", query="roof", top=top))["result"]["hits"]) == 6
     )
@@ -293,9 +305,22 @@ def test_a_database_that_breaks_after_the_start_is_answered_with(project: Projec
         for path in project.path.glob("project.db*"):
             path.unlink()
         (project.path / "project.db").write_bytes(b"garbage" * 99)
-        yield request(1, "search", query="roof")
-        yield request(2, "document", document_id=1)
-        yield request(3, "search", query="roof", mode="bm25")
+        yield request(
+            1,
+            "search",
+            query="roof",
+        )
+        yield request(
+            2,
+            "document",
+            document_id=1,
+        )
+        yield request(
+            3,
+            "search",
+            query="roof",
+            mode="bm25",
+        )
 
     output = io.StringIO()
     Server(project, output).serve(lines())

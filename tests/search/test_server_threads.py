@@ -33,7 +33,11 @@ NO_METHOD = -32601
 
 
 @pytest.fixture
-def slow(indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+def slow(
+    indexed: Any,
+    fake_encoder: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Slow]:
     made = Slow(fake_encoder)
     monkeypatch.setattr(
         "engine.search.loaded.LoadedProject.query_encoder", lambda self, artifact: made
@@ -48,7 +52,12 @@ def test_bm25_and_other_methods_answer_while_a_semantic_search_is_under_way(
     output = Answers()
 
     def lines() -> Iterator[str]:
-        yield request("slow", "search", query="roof", mode="semantic")
+        yield request(
+            "slow",
+            "search",
+            query="roof",
+            mode="semantic",
+        )
         assert slow.begun.wait(30)
         for key, text in (
             ("quick", request("quick", "search", query="roof", mode="bm25")),
@@ -96,7 +105,11 @@ def test_only_a_keyword_search_that_is_reranked_goes_to_the_thread_of_models(
 
     def noted(self: Searcher, asked: Search, *stop: Any) -> Any:
         names[asked.query] = threading.current_thread().name
-        return search(self, replace(asked, rerank=False), *stop)
+        return search(
+            self,
+            replace(asked, rerank=False),
+            *stop,
+        )
 
     monkeypatch.setattr(Searcher, "search", noted)
     project.change_settings({"search.reranker": named})
@@ -126,17 +139,31 @@ def test_the_thread_is_chosen_without_opening_the_database_again(
 
     def noted(self: Searcher, asked: Search, *stop: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return search(self, replace(asked, rerank=False), *stop)
+        return search(
+            self,
+            replace(asked, rerank=False),
+            *stop,
+        )
 
     def lines() -> Iterator[str]:
         for number in (1, 2, 3):
-            yield request(number, "search", query="roof", mode="bm25")
+            yield request(
+                number,
+                "search",
+                query="roof",
+                mode="bm25",
+            )
             assert output.wait_for(number)
             counts.append(len(opened))
         info = EvaluationInfo(reranker=RerankerInfo(True, "", "r", "bm25", 1.0))
         with closing(store(project)) as writing:
             writing.put_artifact(Artifact(info, "e", "reports/e"))
-        yield request(4, "search", query="roof", mode="bm25")
+        yield request(
+            4,
+            "search",
+            query="roof",
+            mode="bm25",
+        )
 
     counts: list[int] = []
     monkeypatch.setattr(ProjectFolder, "store", counted)
@@ -242,7 +269,11 @@ def test_other_tasks_run_in_order_in_one_thread_of_their_own(project: ProjectFol
     def work(number: int) -> Any:
         return lambda: seen.append((number, threading.current_thread().name))
 
-    ask(project, *(request(n, "work", number=n) for n in range(20)), extra={"work": work})
+    ask(
+        project,
+        *(request(n, "work", number=n) for n in range(20)),
+        extra={"work": work},
+    )
     assert [number for number, _ in seen] == list(range(20))
     assert len({name for _, name in seen}) == 1
     assert seen[0][1] != threading.current_thread().name
@@ -285,10 +316,19 @@ def test_ping_documents_and_other_methods_do_not_wait_for_heavy_modules(
     def lines() -> Iterator[str]:
         yield request("status", "status")
         yield request("ping", "ping")
-        yield request("document", "document", document_id=1)
+        yield request(
+            "document",
+            "document",
+            document_id=1,
+        )
         assert all(output.wait_for(key) for key in ("status", "ping", "document"))
         assert loaded == []
-        yield request("search", "search", query="roof", mode="semantic")
+        yield request(
+            "search",
+            "search",
+            query="roof",
+            mode="semantic",
+        )
         assert begun.wait(30)
         yield request("later", "status")
         yield request("ping later", "ping")
@@ -315,12 +355,26 @@ def test_two_first_searches_load_the_modules_in_turn_and_neither_starts_before_t
         early.append(loaded[:2] != list(workers.HEAVY))
         return former(self)
 
-    monkeypatch.setattr(workers.ThreadSearcher, "look", look)
+    monkeypatch.setattr(
+        workers.ThreadSearcher,
+        "look",
+        look,
+    )
     output = Answers()
 
     def lines() -> Iterator[str]:
-        yield request(1, "search", query="roof", mode="bm25")
-        yield request(2, "search", query="roof", mode="semantic")
+        yield request(
+            1,
+            "search",
+            query="roof",
+            mode="bm25",
+        )
+        yield request(
+            2,
+            "search",
+            query="roof",
+            mode="semantic",
+        )
         assert begun.wait(30)
         go.set()
 
@@ -355,15 +409,49 @@ def test_a_superseded_search_is_answered_at_once_and_never_done(
     output = Answers()
 
     def lines() -> Iterator[str]:
-        yield request("under way", "search", query="r", mode="semantic", series="typing")
+        yield request(
+            "under way",
+            "search",
+            query="r",
+            mode="semantic",
+            series="typing",
+        )
         assert slow.begun.wait(30)
-        yield request("stale", "search", query="ro", mode="semantic", series="typing")
-        yield request("other", "search", query="wing", mode="semantic", series="other")
-        yield request("alone", "search", query="rent", mode="semantic")
-        yield request("last", "search", query="roof", series="typing")
+        yield request(
+            "stale",
+            "search",
+            query="ro",
+            mode="semantic",
+            series="typing",
+        )
+        yield request(
+            "other",
+            "search",
+            query="wing",
+            mode="semantic",
+            series="other",
+        )
+        yield request(
+            "alone",
+            "search",
+            query="rent",
+            mode="semantic",
+        )
+        yield request(
+            "last",
+            "search",
+            query="roof",
+            series="typing",
+        )
         assert output.wait_for("stale")
         assert output.ids() == ["stale"]
-        yield request("lexical", "search", query="roof", mode="bm25", series="typing")
+        yield request(
+            "lexical",
+            "search",
+            query="roof",
+            mode="bm25",
+            series="typing",
+        )
         assert output.wait_for("lexical")
         assert output.ids() == ["stale", "lexical"]
         slow.go.set()
@@ -380,10 +468,21 @@ def test_each_key_stroke_replaces_the_one_before(project: ProjectFolder, slow: S
     output = Answers()
 
     def lines() -> Iterator[str]:
-        yield request("first", "search", query="x", mode="semantic")
+        yield request(
+            "first",
+            "search",
+            query="x",
+            mode="semantic",
+        )
         assert slow.begun.wait(30)
         for end in range(1, 5):
-            yield request(end, "search", query="roof"[:end], mode="semantic", series="s")
+            yield request(
+                end,
+                "search",
+                query="roof"[:end],
+                mode="semantic",
+                series="s",
+            )
         assert output.wait_for(3)
         slow.go.set()
 
@@ -403,10 +502,21 @@ def test_a_superseded_notification_is_not_answered(project: ProjectFolder, slow:
     }
 
     def lines() -> Iterator[str]:
-        yield request(1, "search", query="x", mode="semantic")
+        yield request(
+            1,
+            "search",
+            query="x",
+            mode="semantic",
+        )
         assert slow.begun.wait(30)
         yield json.dumps(note)
-        yield request(2, "search", query="roof", mode="semantic", series="s")
+        yield request(
+            2,
+            "search",
+            query="roof",
+            mode="semantic",
+            series="s",
+        )
         slow.go.set()
 
     Server(project, output).serve(lines())
@@ -427,17 +537,41 @@ def test_a_database_that_a_repair_has_replaced_is_opened_again(
     output = Answers()
 
     def lines() -> Iterator[str]:
-        yield request(1, "search", query="tenant rent", mode="bm25")
-        yield request(2, "document", document_id=1)
+        yield request(
+            1,
+            "search",
+            query="tenant rent",
+            mode="bm25",
+        )
+        yield request(
+            2,
+            "document",
+            document_id=1,
+        )
         assert output.wait_for(1)
         assert output.wait_for(2)
         spoil(project.path / "project.db")
         assert project.repair()
         indexed.put("contracts/lease.md", ["Cats are forbidden."])
         indexed.index()
-        yield request(3, "search", query="cats", mode="bm25")
-        yield request(4, "search", query="cats", mode="semantic", top=1)
-        yield request(5, "document", document_id=1)
+        yield request(
+            3,
+            "search",
+            query="cats",
+            mode="bm25",
+        )
+        yield request(
+            4,
+            "search",
+            query="cats",
+            mode="semantic",
+            top=1,
+        )
+        yield request(
+            5,
+            "document",
+            document_id=1,
+        )
 
     Server(project, output).serve(lines())
     answers = {answer["id"]: answer["result"] for answer in output.all()}

@@ -10,8 +10,16 @@ from engine.search.snippets import fullest_window, snippet
 SPACES = " \n\t\u00a0\u2003\x1b\x00"
 
 
-def marked(text: str, query: str, width: int = 300) -> tuple[str, list[str]]:
-    shown, marks = snippet(text, matched_spans(query, text, "en"), width)
+def marked(
+    text: str,
+    query: str,
+    width: int = 300,
+) -> tuple[str, list[str]]:
+    shown, marks = snippet(
+        text,
+        matched_spans(query, text, "en"),
+        width,
+    )
     return shown, [shown[a:b] for a, b in marks]
 
 
@@ -53,7 +61,11 @@ def test_the_earliest_of_equal_windows_is_taken() -> None:
 
 
 def test_without_matches_the_beginning_is_shown() -> None:
-    shown, marks = snippet("word " * 200, [], 50)
+    shown, marks = snippet(
+        "word " * 200,
+        [],
+        50,
+    )
     assert (shown, marks) == ("word " * 9 + "word …", ())
 
 
@@ -77,13 +89,21 @@ def test_a_match_in_text_without_spaces_is_never_cut_off(width: int) -> None:
 
 def test_a_match_after_a_long_word_is_never_cut_off() -> None:
     text = "x" * 1000 + "/roof " + "y" * 1000
-    shown, marks = snippet(text, [(1001, 1005)], 100)
+    shown, marks = snippet(
+        text,
+        [(1001, 1005)],
+        100,
+    )
     assert [shown[a:b] for a, b in marks] == ["roof"]
 
 
 @pytest.mark.parametrize("width", [-5, 0, 1])
 def test_a_width_of_nothing_does_not_fail(width: int) -> None:
-    shown, marks = snippet("The roof leaks badly.", [(4, 8)], width)
+    shown, marks = snippet(
+        "The roof leaks badly.",
+        [(4, 8)],
+        width,
+    )
     assert len(shown) <= 5
     assert marks == ()
 
@@ -108,7 +128,11 @@ def test_marks_are_within_bounds_and_the_length_is_kept(
     assert not any(char in shown for char in "\n\t\x1b\x00")
 
 
-def naive_window(text: str, spans: list[tuple[int, int]], width: int) -> int:
+def naive_window(
+    text: str,
+    spans: list[tuple[int, int]],
+    width: int,
+) -> int:
     begins = [
         max(0, min(anchor - width // 6, len(text) - width))
         for anchor in [0, *(first for first, _ in spans)]
@@ -153,7 +177,11 @@ WORDS = st.sampled_from(
     gaps=st.sampled_from([" ", "\n\n", "\t ", ", "]),
     width=st.integers(40, 200),
 )
-def test_marks_are_exactly_the_matched_words(words: list[str], gaps: str, width: int) -> None:
+def test_marks_are_exactly_the_matched_words(
+    words: list[str],
+    gaps: str,
+    width: int,
+) -> None:
     text = gaps.join(words)
     spans = matched_spans("roof tenant Köln 租金", text, "en")
     shown, marks = snippet(text, spans, width)

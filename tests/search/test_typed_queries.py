@@ -54,7 +54,11 @@ from engine.search.typed import TypedQueries
         ("title:*vertrag *report. x", " report. x", ["*report", "title:*vertrag"]),
     ],
 )
-def test_operators(typed: str, text: str, clauses: list[str]) -> None:
+def test_operators(
+    typed: str,
+    text: str,
+    clauses: list[str],
+) -> None:
     query = parse(typed)
     assert (query.text, [*map(str, query.clauses)]) == (text, clauses)
 
@@ -177,7 +181,12 @@ def texts(found: Found) -> list[str]:
     return [hit.snippet for hit in found.hits]
 
 
-def search(searcher: Searcher, query: str, mode: Any = "hybrid", **options: Any) -> Found:
+def search(
+    searcher: Searcher,
+    query: str,
+    mode: Any = "hybrid",
+    **options: Any,
+) -> Found:
     return searcher.search(Search(query, mode, **{"top": 50, "syntax": True, **options}))
 
 
@@ -251,7 +260,11 @@ ORDINARY = "They tried one more."
 @pytest.fixture
 def stocked(indexed: Any) -> Iterator[Searcher]:
     """With words whose stems are shorter, others, or have a stem themselves."""
-    indexed.put("stock.md", [WAREHOUSE, CALIBRATION, ORDINARY, "The calibre."], modified=6.0)
+    indexed.put(
+        "stock.md",
+        [WAREHOUSE, CALIBRATION, ORDINARY, "The calibre."],
+        modified=6.0,
+    )
     indexed.index()
     with closing(Searcher(indexed.project)) as opened:
         yield opened
@@ -336,7 +349,11 @@ def test_a_slip_is_corrected_whatever_the_stem(stocked: Searcher) -> None:
 
 def test_a_document_is_like_those_that_share_its_words(indexed: Any) -> None:
     for path in ("one.md", "other.md"):
-        indexed.put(path, ["Warehouses."], modified=6.0)
+        indexed.put(
+            path,
+            ["Warehouses."],
+            modified=6.0,
+        )
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:
         assert [hit.path for hit in search(searcher, "like:one.md", "bm25").hits] == ["other.md"]
@@ -362,7 +379,11 @@ def test_a_query_of_a_data_set_is_plain_text(searcher: Searcher, mode: Any) -> N
     "query", ["-", "*", '"', "-roof", '"" -', '"\ud800"', "like:nothing", '-"', "(" * 99 + "*"]
 )
 @pytest.mark.parametrize("mode", MODES)
-def test_hostile_text_is_answered(searcher: Searcher, query: str, mode: Any) -> None:
+def test_hostile_text_is_answered(
+    searcher: Searcher,
+    query: str,
+    mode: Any,
+) -> None:
     found = search(searcher, query, mode)
     assert not found.hits
     assert found.notes
@@ -386,16 +407,32 @@ def test_hits_by_document_have_the_best_passage_and_how_many_more(searcher: Sear
 
 def test_one_long_document_leaves_room_for_others(crowded: Any) -> None:
     searcher = Searcher(crowded.project)
-    found = search(searcher, "roof", "bm25", top=3, by_document=True)
+    found = search(
+        searcher,
+        "roof",
+        "bm25",
+        top=3,
+        by_document=True,
+    )
     assert found.hits[0].path == "crowd.md"
     assert len({hit.path for hit in found.hits}) == 3
     searcher.close()
 
 
 def test_newest_first(searcher: Searcher) -> None:
-    best = search(searcher, "roof pays", "bm25", top=2)
+    best = search(
+        searcher,
+        "roof pays",
+        "bm25",
+        top=2,
+    )
     assert {*texts(search(searcher, "roof pays", "bm25", top=2, by_date=True))} == {*texts(best)}
-    dated = search(searcher, "the pa*", "bm25", by_date=True)
+    dated = search(
+        searcher,
+        "the pa*",
+        "bm25",
+        by_date=True,
+    )
     days = [day(hit.modified) for hit in dated.hits]
     assert days == sorted(days, reverse=True)
 
@@ -407,7 +444,14 @@ def test_the_newest_match_comes_first_however_many_match_better(
 ) -> None:
     """832 chunks contain the word; those of the newest documents are not among the best 100."""
     with closing(Searcher(crowded.project)) as searcher:
-        found = search(searcher, '"roof"', mode, top=3, by_date=True, by_document=by_document)
+        found = search(
+            searcher,
+            '"roof"',
+            mode,
+            top=3,
+            by_date=True,
+            by_document=by_document,
+        )
     assert [hit.path for hit in found.hits[:2]] == ["reports/wing.md", "contracts/lease.md"]
     assert [hit.rank for hit in found.hits] == [1, 2, 3]
 
@@ -418,10 +462,20 @@ def test_the_newest_match_of_a_prefix_comes_first_however_many_words_begin_with_
 ) -> None:
     words = [f"slat{first}{second}" for first in "abcdef" for second in "abcdef"]
     corpus.put("many.md", [f"{word} {word} {number}" for number, word in enumerate(words)])
-    corpus.put("newest.md", ["A slatwright came."], modified=1e9)
+    corpus.put(
+        "newest.md",
+        ["A slatwright came."],
+        modified=1e9,
+    )
     corpus.index()
     with closing(Searcher(corpus.project)) as searcher:
-        found = search(searcher, "slat*", mode, top=1, by_date=True)
+        found = search(
+            searcher,
+            "slat*",
+            mode,
+            top=1,
+            by_date=True,
+        )
     assert [hit.path for hit in found.hits] == ["newest.md"]
 
 
@@ -435,7 +489,11 @@ def test_no_hit_has_less_than_the_least_score(searcher: Searcher) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_more_like_a_document(searcher: Searcher, mode: Any) -> None:
     lease = next(hit for hit in search(searcher, "tenant").hits if hit.path == "contracts/lease.md")
-    found = search(searcher, f"like:{lease.id}", mode)
+    found = search(
+        searcher,
+        f"like:{lease.id}",
+        mode,
+    )
     assert found.hits
     assert {"contracts/lease.md"}.isdisjoint(hit.path for hit in found.hits)
     assert found.hits == search(searcher, 'like:"contracts/lease.md"', mode).hits
@@ -446,10 +504,26 @@ def test_more_like_a_document(searcher: Searcher, mode: Any) -> None:
 def test_near_empty_passages_are_not_most_like_a_long_document(indexed: Any, mode: Any) -> None:
     heading = "Lease of the roof"
     lease = "The tenant pays the rent of the roof, and the landlord repairs the roof. "
-    indexed.put("heading.md", [heading], modified=6.0)
-    indexed.put("sheet.md", [f"{lease} {lease}"], modified=7.0)
-    indexed.put("long.md", [f"{heading}. {lease} {heading}. {lease}"], modified=8.0)
-    indexed.put("short.md", [f"{heading}."], modified=9.0)
+    indexed.put(
+        "heading.md",
+        [heading],
+        modified=6.0,
+    )
+    indexed.put(
+        "sheet.md",
+        [f"{lease} {lease}"],
+        modified=7.0,
+    )
+    indexed.put(
+        "long.md",
+        [f"{heading}. {lease} {heading}. {lease}"],
+        modified=8.0,
+    )
+    indexed.put(
+        "short.md",
+        [f"{heading}."],
+        modified=9.0,
+    )
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:
         paths = [hit.path for hit in search(searcher, 'like:"long.md"', mode, top=20).hits]
@@ -505,7 +579,11 @@ def test_of_a_pasted_text_a_few_words_are_corrected_each_looked_up_once(
 
     monkeypatch.setattr(Vocabulary, "find_similar_terms", record)
     unknown = [f"qua{letter}ter" for letter in "abcdefghijk"]
-    found = search(searcher, " ".join(["landlrod", *unknown] * 3), "bm25")
+    found = search(
+        searcher,
+        " ".join(["landlrod", *unknown] * 3),
+        "bm25",
+    )
     assert found.suggestion == " ".join(["landlord", *unknown] * 3)
     assert looked_up == ["landlrod", *unknown[:9]]
 
@@ -558,7 +636,11 @@ def test_words_of_titles_and_headings_correct_too(indexed: Any) -> None:
             (chunk.id, f"{titles[chunk.document_id]} {chunk.embedded_text}")
             for chunk in store.chunks()
         ]
-        LexicalIndex.build(building.folder, rows, "en")
+        LexicalIndex.build(
+            building.folder,
+            rows,
+            "en",
+        )
         store.put_artifact(Artifact(LexicalInfo("en"), building.name, building.name))
     with closing(Searcher(indexed.project)) as searcher:
         assert search(searcher, "metabolme", "bm25").suggestion == "metabolome"
@@ -584,7 +666,12 @@ def test_the_condition_that_nothing_meets_is_named(
 
 def test_hits_of_one_day_keep_their_order_and_get_new_ranks() -> None:
     year = 365 * 86_400.0
-    dates = (year, 2 * year, year + 60, 2 * year + 60)
+    dates = (
+        year,
+        2 * year,
+        year + 60,
+        2 * year + 60,
+    )
     hits = [
         build_hit(rank, f"{rank}.md", score=1.0 / rank, modified=modified)
         for rank, modified in enumerate(dates, 1)
@@ -598,7 +685,11 @@ def test_a_note_says_when_sorting_by_date_means_little() -> None:
     year = 365 * 86_400.0
     dated = build_hit(modified=year, changed=year)
     later = replace(dated, changed=2 * year)
-    undated = replace(dated, changed=None, modified=3 * year)
+    undated = replace(
+        dated,
+        changed=None,
+        modified=3 * year,
+    )
     undated_same_day = replace(undated, modified=year)
     for hits in ((dated, later), (dated, undated), (dated,), ()):
         assert describe_dates(hits) == ""
@@ -609,7 +700,11 @@ def test_a_note_says_when_sorting_by_date_means_little() -> None:
 
 
 def test_another_form_of_a_word_is_no_correction(indexed: Any) -> None:
-    indexed.put("work.md", ["We employ ten people.", "The calender."], modified=6.0)
+    indexed.put(
+        "work.md",
+        ["We employ ten people.", "The calender."],
+        modified=6.0,
+    )
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:
         assert search(searcher, "employee", "bm25").suggestion == ""
@@ -631,8 +726,16 @@ def test_the_most_frequent_of_equally_near_corrections_is_suggested(indexed: Any
 def test_a_slip_of_the_documents_is_no_correction(
     indexed: Any, right: int, suggestion: str
 ) -> None:
-    indexed.put("slip.md", ["They recieve it."], modified=6.0)
-    indexed.put("right.md", [f"Number {n}: we receive goods." for n in range(right)], modified=7.0)
+    indexed.put(
+        "slip.md",
+        ["They recieve it."],
+        modified=6.0,
+    )
+    indexed.put(
+        "right.md",
+        [f"Number {n}: we receive goods." for n in range(right)],
+        modified=7.0,
+    )
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:
         assert search(searcher, "recieeve", "bm25").suggestion == suggestion
@@ -667,7 +770,11 @@ def test_a_code_that_stands_inside_another_or_is_spelt_otherwise_is_not_called_m
         "IBAN DE44 5001 0517 5407 3249 31.",
         "It costs 12750 or 1,750.",
     ]
-    indexed.put("codes.md", [*texts, "Written in C++."], modified=6.0)
+    indexed.put(
+        "codes.md",
+        [*texts, "Written in C++."],
+        modified=6.0,
+    )
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:
         found = search(searcher, query, "bm25")
@@ -692,8 +799,22 @@ def test_words_and_compounds_that_no_document_contains_are_found_in_each_other(
 
 
 def test_the_compounds_of_a_long_text_are_few_and_differ(corpus: Any) -> None:
-    animals = ["adler", "biber", "dachs", "fuchs", "hase", "igel"]
-    animals += ["luchs", "marder", "otter", "reiher", "storch", "wolf"]
+    animals = [
+        "adler",
+        "biber",
+        "dachs",
+        "fuchs",
+        "hase",
+        "igel",
+    ]
+    animals += [
+        "luchs",
+        "marder",
+        "otter",
+        "reiher",
+        "storch",
+        "wolf",
+    ]
     compounds = [f"{animal}laternen" for animal in animals]
     corpus.put("a.txt", [f"{compound} und {compound}" for compound in compounds])
     endings = ["bauernschaft" + animal for animal in animals]
@@ -738,7 +859,11 @@ def test_names_of_files_are_not_corrected(indexed: Any, query: str) -> None:
         ("1 2", "12", False),
     ],
 )
-def test_numbers_and_units_of_a_phrase_may_touch(phrase: str, text: str, is_in: bool) -> None:
+def test_numbers_and_units_of_a_phrase_may_touch(
+    phrase: str,
+    text: str,
+    is_in: bool,
+) -> None:
     assert Clause(phrase, is_phrase=True).stands_in(text) == is_in
 
 

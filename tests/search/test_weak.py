@@ -62,7 +62,11 @@ def test_nothing_is_left_where_all_hits_are_weak(
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "bm25"])
-def test_other_modes_hide_nothing(searcher: Searcher, project: ProjectFolder, mode: Any) -> None:
+def test_other_modes_hide_nothing(
+    searcher: Searcher,
+    project: ProjectFolder,
+    mode: Any,
+) -> None:
     learn(project, similarity=1.5)
     found = searcher.search(Search(QUERY, mode))
     assert found.hits
@@ -80,13 +84,21 @@ def test_without_a_fitting_threshold_there_is_a_reason(
     searcher: Searcher, project: ProjectFolder
 ) -> None:
     nothing_learned = searcher.search(Search(QUERY, "semantic")).notes
-    learn(project, similarity=None, reason="50 judged queries are needed")
+    learn(
+        project,
+        similarity=None,
+        reason="50 judged queries are needed",
+    )
     assert (
         searcher.search(Search(QUERY, "semantic"))
         .notes[0]
         .endswith(": 50 judged queries are needed.")
     )
-    learn(project, similarity=1.5, encoder="another")
+    learn(
+        project,
+        similarity=1.5,
+        encoder="another",
+    )
     found = searcher.search(Search(QUERY, "semantic"))
     assert len(found.hits) == 6
     assert len({*nothing_learned, *found.notes}) == 2  # each for its own reason
@@ -94,7 +106,12 @@ def test_without_a_fitting_threshold_there_is_a_reason(
 
 def test_a_hit_at_the_threshold_is_not_weak() -> None:
     ranking = np.array([4, 2, 9]), np.array([0.5, 0.25, 0.125], np.float32)
-    (ids, cosines), told = hide_weak(ranking, 10, 0.25, "")
+    (ids, cosines), told = hide_weak(
+        ranking,
+        10,
+        0.25,
+        "",
+    )
     assert (ids.tolist(), cosines.tolist()) == ([4, 2], [0.5, 0.25])
     assert told.startswith("1 hit ")
     assert "0.25" in told

@@ -33,7 +33,11 @@ class Client:
         return self._methods[method](**params)()
 
     def ask(self, *subjects: str) -> Any:
-        return self("ask", question="When?", chunk_ids=chunk_ids(self.project, *subjects))
+        return self(
+            "ask",
+            question="When?",
+            chunk_ids=chunk_ids(self.project, *subjects),
+        )
 
     def until(self, condition: Callable[[Any], bool]) -> Any:
         for _ in range(3000):

@@ -45,7 +45,11 @@ def right_chunks(project: ProjectFolder) -> list[set[int]]:
     """What the evaluation takes for right, for every judged query."""
     store = project.store()
     try:
-        judgments = judge_queries(store.judged(), store.chunks(), store.documents(with_text=True))
+        judgments = judge_queries(
+            store.judged(),
+            store.chunks(),
+            store.documents(with_text=True),
+        )
     finally:
         store.close()
     return [set(judgment.grades) for judgment in judgments]
@@ -60,12 +64,26 @@ def test_marks_and_what_the_evaluation_makes_of_them(project: ProjectFolder, cal
     }
     assert call("judge", query=QUERY, chunk_id=third.id, relevant=True) == {"judged_queries": 1}
     assert right_chunks(project) == [{second.id, third.id}]
-    relevance = {str(first.id): False, str(second.id): True, str(third.id): True}
+    relevance = {
+        str(first.id): False,
+        str(second.id): True,
+        str(third.id): True,
+    }
     assert call("judgments", query=QUERY) == {"chunks": relevance, "judged_queries": 1}
     assert call("judgments", query="another one") == {"chunks": {}, "judged_queries": 1}
-    call("judge", query=QUERY, chunk_id=second.id, relevant=False)
+    call(
+        "judge",
+        query=QUERY,
+        chunk_id=second.id,
+        relevant=False,
+    )
     assert right_chunks(project) == [{third.id}]
-    call("judge", query=QUERY, chunk_id=first.id, relevant=None)
+    call(
+        "judge",
+        query=QUERY,
+        chunk_id=first.id,
+        relevant=None,
+    )
     assert call("judge", query=QUERY, chunk_id=third.id, relevant=None) == {"judged_queries": 0}
     assert call("judgments", query=QUERY) == {
         "chunks": {str(second.id): False},
@@ -81,7 +99,12 @@ def test_a_stale_evaluation_says_that_judgments_changed(
 ) -> None:
     store = project.store()
     store.put_artifact(Artifact(EvaluationInfo(judgments=judgments_fingerprint(store)), "f", ""))
-    call("judge", query=QUERY, chunk_id=chunks(project)[0].id, relevant=relevant)
+    call(
+        "judge",
+        query=QUERY,
+        chunk_id=chunks(project)[0].id,
+        relevant=relevant,
+    )
     note = STAGE.stale_note(ProjectSnapshot(project, project.settings(), store))
     store.close()
     assert bool(note) == bool(relevant)
@@ -92,11 +115,26 @@ def test_an_answer_parses_and_formats_only_the_query_that_it_is_about(
 ) -> None:
     first, second = chunks(project)[:2]
     for number in range(20):
-        call("judge", query=f"question {number}", chunk_id=first.id, relevant=True)
+        call(
+            "judge",
+            query=f"question {number}",
+            chunk_id=first.id,
+            relevant=True,
+        )
     caches = (marks.parse_line, marks.format_line)
     before = [cache.cache_info().misses for cache in caches]
-    call("judge", query="question 7", chunk_id=second.id, relevant=True)
-    call("judge", query="question 8", chunk_id=second.id, relevant=True)
+    call(
+        "judge",
+        query="question 7",
+        chunk_id=second.id,
+        relevant=True,
+    )
+    call(
+        "judge",
+        query="question 8",
+        chunk_id=second.id,
+        relevant=True,
+    )
     after = [cache.cache_info().misses for cache in caches]
     # Each reads the line that the answer before it has written, and writes its own.
     assert [late - early for early, late in zip(before, after, strict=True)] == [2, 2]
@@ -107,13 +145,33 @@ def test_marks_outlive_the_database_and_what_was_taken_back_does_not(
     project: ProjectFolder, call: Any
 ) -> None:
     first, second = chunks(project)[:2]
-    call("judge", query=QUERY, chunk_id=first.id, relevant=True)
-    call("judge", query="taken back", chunk_id=second.id, relevant=True)
+    call(
+        "judge",
+        query=QUERY,
+        chunk_id=first.id,
+        relevant=True,
+    )
+    call(
+        "judge",
+        query="taken back",
+        chunk_id=second.id,
+        relevant=True,
+    )
     store = project.store()
     store.backup(project.path / "project.db.bak")
     store.close()
-    call("judge", query="taken back", chunk_id=second.id, relevant=None)
-    call("judge", query="since then", chunk_id=second.id, relevant=True)
+    call(
+        "judge",
+        query="taken back",
+        chunk_id=second.id,
+        relevant=None,
+    )
+    call(
+        "judge",
+        query="since then",
+        chunk_id=second.id,
+        relevant=True,
+    )
     for path in project.path.glob("project.db*"):
         if path.suffix != ".bak":
             path.unlink()
@@ -128,7 +186,12 @@ def test_marks_outlive_the_database_and_what_was_taken_back_does_not(
 
 def test_marks_outlive_another_cutting(project: ProjectFolder, call: Any) -> None:
     middle = chunks(project)[3]
-    call("judge", query=QUERY, chunk_id=middle.id, relevant=True)
+    call(
+        "judge",
+        query=QUERY,
+        chunk_id=middle.id,
+        relevant=True,
+    )
     for size in (64, 512):
         project.change_settings({"corpus.chunk_tokens": size})
         ingest_here(project.path)
@@ -141,7 +204,12 @@ def test_marks_outlive_another_cutting(project: ProjectFolder, call: Any) -> Non
 
 def test_marks_outlive_a_new_name(project: ProjectFolder, call: Any) -> None:
     chunk = max(chunks(project), key=lambda chunk: len(chunk.text))
-    call("judge", query=QUERY, chunk_id=chunk.id, relevant=True)
+    call(
+        "judge",
+        query=QUERY,
+        chunk_id=chunk.id,
+        relevant=True,
+    )
     shutil.move(project.path / "documents", project.path / "moved")
     (project.path / "documents").mkdir()
     shutil.move(project.path / "moved", project.path / "documents" / "sub")
@@ -163,23 +231,43 @@ def test_what_cannot_be_judged(
 ) -> None:
     first = chunks(project)[0]
     with fails(UsageError, "chunk-missing", 999999):
-        call("judge", query=QUERY, chunk_id=999999, relevant=True)
+        call(
+            "judge",
+            query=QUERY,
+            chunk_id=999999,
+            relevant=True,
+        )
     for relevant in (True, False):
         with fails(UsageError, "judge-like"):
-            call("judge", query="like:05ed260ef1", chunk_id=first.id, relevant=relevant)
+            call(
+                "judge",
+                query="like:05ed260ef1",
+                chunk_id=first.id,
+                relevant=relevant,
+            )
     assert call("judge", query="like:05ed260ef1", chunk_id=first.id, relevant=None) == {
         "judged_queries": 0
     }
     monkeypatch.setattr("engine.service.judging.JUDGING_SECONDS", 0.1)
     with project.locked("judging"), fails(ProjectBusyError, "project-busy"):
-        call("judge", query=QUERY, chunk_id=first.id, relevant=True)
+        call(
+            "judge",
+            query=QUERY,
+            chunk_id=first.id,
+            relevant=True,
+        )
 
     def full(_path: Path, _text: str) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("engine.datasets.imports.write_text", full)
     with fails(ResourceError, "disk-full"):
-        call("judge", query=QUERY, chunk_id=first.id, relevant=True)
+        call(
+            "judge",
+            query=QUERY,
+            chunk_id=first.id,
+            relevant=True,
+        )
     assert call("judgments", query=QUERY) == {"chunks": {}, "judged_queries": 0}
 
 
@@ -204,14 +292,24 @@ def test_a_mark_that_the_database_cannot_keep_is_not_kept_elsewhere(
     project: ProjectFolder, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = chunks(project)[:2]
-    call("judge", query=QUERY, chunk_id=first.id, relevant=True)
+    call(
+        "judge",
+        query=QUERY,
+        chunk_id=first.id,
+        relevant=True,
+    )
 
     def full(*_: object) -> int:
         raise ResourceError("The disk is full.")
 
     monkeypatch.setattr(Store, "put_judged", full)
     with pytest.raises(ResourceError):
-        call("judge", query=QUERY, chunk_id=second.id, relevant=True)
+        call(
+            "judge",
+            query=QUERY,
+            chunk_id=second.id,
+            relevant=True,
+        )
     assert call("judgments", query=QUERY) == {"chunks": {str(first.id): True}, "judged_queries": 1}
 
 
@@ -234,7 +332,13 @@ def compared(project: ProjectFolder) -> Comparison:
         "base": np.array([[20, 10, 21], [11, 22, 23]]),
         "in_use": np.array([[10, 20, 21], [22, 11, 23]]),
     }
-    return compare(rankings, judgments, lambda ids: ids, samples=100, seed=0)
+    return compare(
+        rankings,
+        judgments,
+        lambda ids: ids,
+        samples=100,
+        seed=0,
+    )
 
 
 def nothing_chosen() -> dict[SearchMode, ModeSelection]:

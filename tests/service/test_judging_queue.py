@@ -34,7 +34,11 @@ from engine.service.pooling import PooledHit, Pooler, find_unmarked
 QUERY = "what did the night shift do with the freezer door and the batch"
 
 
-def pool(project: ProjectFolder, query: str = QUERY, depth: int = 5) -> tuple[PooledHit, ...]:
+def pool(
+    project: ProjectFolder,
+    query: str = QUERY,
+    depth: int = 5,
+) -> tuple[PooledHit, ...]:
     pooler = Pooler(project, depth)
     try:
         return pooler.pool(query)
@@ -102,8 +106,18 @@ def test_queries_that_were_begun_come_before_judged_ones_and_those_before_made_o
     generated = {query.text for query in store.queries() if query.split == "heldout"}
     learnt = next(query.text for query in store.queries() if query.split == "train")
     store.close()
-    call("judge", query="begun, nothing right yet", chunk_id=first, relevant=False)
-    call("judge", query="AN imported  question", chunk_id=first, relevant=True)
+    call(
+        "judge",
+        query="begun, nothing right yet",
+        chunk_id=first,
+        relevant=False,
+    )
+    call(
+        "judge",
+        query="AN imported  question",
+        chunk_id=first,
+        relevant=True,
+    )
     queue = list(worth_judging(project))
     assert queue[:2] == [
         ToJudge("begun, nothing right yet", "judged"),
@@ -132,7 +146,12 @@ def test_what_imported_judgments_and_marks_say_is_known(project: ProjectFolder, 
     siblings = {chunk.id for chunk in store.chunks_of(owner)}
     store.put_judged([JudgedQuery("k", QUERY.title(), grades=((path, 1),))])
     store.close()
-    call("judge", query=QUERY, chunk_id=marked.chunk_ids[0], relevant=False)
+    call(
+        "judge",
+        query=QUERY,
+        chunk_id=marked.chunk_ids[0],
+        relevant=False,
+    )
     known_answers = KnownAnswers(project)
     assert known_answers.chunks(QUERY) == siblings | {marked.chunk_ids[0]}
     assert known_answers.chunks("something else") == set()
@@ -148,7 +167,12 @@ def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: A
             JudgedQuery("l", "Another?", grades=((path, 1),)),
         ]
     )
-    call("judge", query=QUERY, chunk_id=second, relevant=True)
+    call(
+        "judge",
+        query=QUERY,
+        chunk_id=second,
+        relevant=True,
+    )
     owners = {chunk.id: chunk.document_id for chunk in store.chunks()}
     context: Any = SimpleNamespace(
         store=store, settings=project.settings(), warn=pytest.fail, project=project
@@ -190,8 +214,17 @@ def test_hits_of_the_encoder_before_adaptation_are_in_the_pool(
     store = project.store()
     other = next(chunk for chunk in store.chunks() if chunk.id not in chunk_ids)
     store.close()
-    hit = SimpleNamespace(chunk_id=other.id, path="other.md", page_name="", headings=())
-    monkeypatch.setattr(Searcher, "search_unused", lambda self, query, top: (hit,))
+    hit = SimpleNamespace(
+        chunk_id=other.id,
+        path="other.md",
+        page_name="",
+        headings=(),
+    )
+    monkeypatch.setattr(
+        Searcher,
+        "search_unused",
+        lambda self, query, top: (hit,),
+    )
     assert other.id in {
         row for pooled_hit in pool(project, depth=2) for row in pooled_hit.chunk_ids
     }
@@ -215,10 +248,18 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
         ),
     ]
     marks = (Mark("a.md", "text", "h", relevant=True),)
-    gone = MarkedQuery("made before", marks, generated=True)
+    gone = MarkedQuery(
+        "made before",
+        marks,
+        generated=True,
+    )
     typed = MarkedQuery("asked by a person", marks)
     write_marks(project, {query.key: query for query in (gone, typed)})
-    texts = ("Made  of a SENTENCE?", typed.text, gone.text)
+    texts = (
+        "Made  of a SENTENCE?",
+        typed.text,
+        gone.text,
+    )
     judged = [JudgedQuery(str(row), text, path="a.md") for row, text in enumerate(texts)]
     copies = [
         build_document(f"{name}.md", "text", title="", id=row) for row, name in ((1, "a"), (2, "b"))

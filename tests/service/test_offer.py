@@ -23,13 +23,26 @@ from engine.runs.estimate import Forecast
 from engine.service import offer
 from engine.service.offer import adaptation_offer
 
-OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 197, ("judge", "encoder"))
+OFFER = AdaptationOffer(
+    {},
+    (),
+    "document",
+    12,
+    197,
+    4.0,
+    197,
+    ("judge", "encoder"),
+)
 
 
 def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    estimated = RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["evaluate"])
+    estimated = RunEstimated(
+        chunks=5,
+        seconds={"train": 60.0},
+        unknown=["evaluate"],
+    )
     stage_lists: list[list[str]] = []
 
     def estimate(_snapshot: object, stages: list[str]) -> Forecast:
@@ -40,8 +53,16 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     proposal = adaptation_offer(project)
     with closing(project.store()) as store:
         assert store.artifact(QueriesInfo) is not None
-        snapshot = ProjectSnapshot(project, project.settings(), store)
-        written = find_untrained(snapshot, store.chunks(), document_queries(store))
+        snapshot = ProjectSnapshot(
+            project,
+            project.settings(),
+            store,
+        )
+        written = find_untrained(
+            snapshot,
+            store.chunks(),
+            document_queries(store),
+        )
         judged = store.counts()["judged_queries"]
         titles = {query.text for query in written}
     assert (proposal.seconds, proposal.unknown) == ({"train": 60.0}, ("evaluate",))
@@ -78,7 +99,11 @@ def test_the_evidence_is_that_which_the_report_goes_by(
     possible: bool,
 ) -> None:
     expected = dict(zip(CERTIFYING, counts, strict=True))
-    monkeypatch.setattr(offer, "expected_evidence", lambda *_: expected)
+    monkeypatch.setattr(
+        offer,
+        "expected_evidence",
+        lambda *_: expected,
+    )
     proposal = adaptation_offer(project, timed=False)
     assert (proposal.rung, proposal.queries, proposal.possible) == (rung, expected[rung], possible)
     assert ("language-model" in proposal.helps) == (not any(counts[2:]))
@@ -88,8 +113,17 @@ def test_every_kind_of_queries_that_may_decide_is_named(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many as are asked by the gate: from 71 on, down to the first with enough of them."""
-    counts = {"judged": 130, "document": 70, "model": 0, "imported": 318}
-    monkeypatch.setattr(offer, "expected_evidence", lambda *_: counts)
+    counts = {
+        "judged": 130,
+        "document": 70,
+        "model": 0,
+        "imported": 318,
+    }
+    monkeypatch.setattr(
+        offer,
+        "expected_evidence",
+        lambda *_: counts,
+    )
     found = adaptation_offer(project, timed=False)
     assert [(kind.rung, kind.queries) for kind in found.evidence] == [
         ("judged", 130),
@@ -136,8 +170,17 @@ def test_what_experience_may_bring_into_use_and_what_a_second_index_takes_are_sa
 def test_queries_that_flatter_prove_no_gain_that_they_may_pretend(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts = {"judged": 0, "document": 30, "model": 300, "imported": 0}
-    monkeypatch.setattr(offer, "expected_evidence", lambda *_: counts)
+    counts = {
+        "judged": 0,
+        "document": 30,
+        "model": 300,
+        "imported": 0,
+    }
+    monkeypatch.setattr(
+        offer,
+        "expected_evidence",
+        lambda *_: counts,
+    )
     proposal = adaptation_offer(project, timed=False)
     assert (proposal.rung, proposal.queries >= proposal.needed, proposal.provable) == (
         "model",
@@ -151,7 +194,11 @@ def test_queries_that_flatter_prove_no_gain_that_they_may_pretend(
     assert strict.flattery == pytest.approx(1.96 * 4.5, abs=0.01)
     assert [*strict.lines()][2] != [*proposal.lines()][2]
     titles = {**counts, "document": 300}
-    monkeypatch.setattr(offer, "expected_evidence", lambda *_: titles)
+    monkeypatch.setattr(
+        offer,
+        "expected_evidence",
+        lambda *_: titles,
+    )
     assert adaptation_offer(project, timed=False).provable
 
 
@@ -192,7 +239,11 @@ def test_an_offer_needs_documents_that_were_read(tmp_path: Path) -> None:
 
 def test_a_reranker_that_could_teach_is_offered_with_its_hours() -> None:
     cost = TeacherCost("ettin", 8500, 0.5)
-    offered = replace(OFFER, helps=("teacher",), teacher=cost)
+    offered = replace(
+        OFFER,
+        helps=("teacher",),
+        teacher=cost,
+    )
     *_, line = offered.lines()
     assert all(part in line for part in ("ettin", "8,500", "5 hours", "training.cross_encoder"))
     chosen = replace(OFFER, teacher=replace(cost, chosen=True))
@@ -206,9 +257,22 @@ def test_a_reranker_that_could_teach_is_offered_with_its_hours() -> None:
 def test_the_teacher_is_measured_only_where_time_is_asked_for(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, chosen: bool
 ) -> None:
-    cost = TeacherCost("ettin", 85, 17.0, chosen)
-    monkeypatch.setattr(offer, "estimate", lambda *_: None)
-    monkeypatch.setattr(offer, "estimate_teacher", lambda _: cost)
+    cost = TeacherCost(
+        "ettin",
+        85,
+        17.0,
+        chosen,
+    )
+    monkeypatch.setattr(
+        offer,
+        "estimate",
+        lambda *_: None,
+    )
+    monkeypatch.setattr(
+        offer,
+        "estimate_teacher",
+        lambda _: cost,
+    )
     proposal = adaptation_offer(project)
     assert proposal.teacher == cost
     assert ("teacher" in proposal.helps) == (not chosen)

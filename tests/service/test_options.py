@@ -90,7 +90,11 @@ def test_change_writes_and_gives_all_settings(project: ProjectFolder, call: Any)
 def test_a_public_server_is_refused_when_it_is_set_and_a_name_is_not_looked_up(
     project: ProjectFolder, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("it asked the network"))
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda *_, **__: pytest.fail("it asked the network"),
+    )
     public = {"encoder.endpoint": "http://8.8.8.8/v1"}
     with fails(SettingsError, "endpoint-public", "8.8.8.8"):
         call("change", changes=public)

@@ -373,5 +373,15 @@ def test_a_query_without_words_is_refused(adapted: ProjectFolder, comparing: Lis
 )
 def test_what_answers_show_is_said(counts: tuple[int, int, int, int], words: str) -> None:
     answers, wins, losses, ties = counts
-    summary = PreferencesShown("hybrid", answers, wins, losses, ties, 1.5, 0.4, 20.0, "neither")
+    summary = PreferencesShown(
+        "hybrid",
+        answers,
+        wins,
+        losses,
+        ties,
+        1.5,
+        0.4,
+        20.0,
+        "neither",
+    )
     assert words in summary.sentence()

@@ -23,8 +23,16 @@ from engine.settings.schema import DEFAULT_MODEL, EncoderSettings
 NAME = "multilingual-e5-small"
 REPOSITORY = f"intfloat/{NAME}"
 GB = 1_000_000_000
-LAPTOP = Machine(8 * GB, 100 * GB, has_gpu=False)
-WORKSTATION = Machine(64 * GB, 100 * GB, has_gpu=True)
+LAPTOP = Machine(
+    8 * GB,
+    100 * GB,
+    has_gpu=False,
+)
+WORKSTATION = Machine(
+    64 * GB,
+    100 * GB,
+    has_gpu=True,
+)
 AMPLE = 600.0  # seconds: the machine may be busy with much else
 
 
@@ -66,7 +74,12 @@ def test_the_encoder_that_suits(
     here: tuple[str, ...],
     proposed: str | None,
 ) -> None:
-    model = propose_encoder(shares, machine, chunk_tokens, here)
+    model = propose_encoder(
+        shares,
+        machine,
+        chunk_tokens,
+        here,
+    )
     assert (model.name if model else None) == proposed
 
 
@@ -90,7 +103,11 @@ def test_a_sample_leaves_out_what_is_no_document(tmp_path: Path) -> None:
 
 
 def test_the_bundled_encoder_does_not_suit_them(office: Path) -> None:
-    proposal = propose_for_files([office], EncoderSettings(), 256)
+    proposal = propose_for_files(
+        [office],
+        EncoderSettings(),
+        256,
+    )
     assert (proposal.sampled, proposal.model, proposal.here) == (True, NAME, False)
     assert proposal.languages[0][0] == "de"
     assert proposal.unknown >= 0.95
@@ -110,7 +127,11 @@ def propose(project: str) -> dict[str, object]:
 def test_a_new_project_names_what_to_get_and_takes_what_is_here(
     office: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = engine_here("new", str(tmp_path / "one"), str(office))
+    named = engine_here(
+        "new",
+        str(tmp_path / "one"),
+        str(office),
+    )
     assert f"engine models get {NAME}" in named.stderr
     assert model_of(tmp_path / "one") == DEFAULT_MODEL
     before = propose(str(tmp_path / "one"))
@@ -118,7 +139,11 @@ def test_a_new_project_names_what_to_get_and_takes_what_is_here(
     with stand_in_hub() as hub:
         fetch(hub, tmp_path, monkeypatch)
     assert propose(str(tmp_path / "one"))["here"]
-    completed = engine_here("new", str(tmp_path / "two"), str(office))
+    completed = engine_here(
+        "new",
+        str(tmp_path / "two"),
+        str(office),
+    )
     assert model_of(tmp_path / "two") == NAME
     assert "engine models get" not in completed.stderr
     events = engine_here("run", str(tmp_path / "one"), "--only", "ingest,index", "--json").stdout
@@ -138,7 +163,11 @@ def model_of(project: Path) -> str:
     return ProjectFolder.open(project).settings().encoder.model
 
 
-def fetch(hub: StandInHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def fetch(
+    hub: StandInHub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     hub.add_folder(REPOSITORY, build_tiny_model(tmp_path / "tiny"))
     monkeypatch.setenv("HF_ENDPOINT", hub.address)
     engine_here("models", "get", NAME)
@@ -156,11 +185,23 @@ def test_for_english_documents_a_better_encoder_than_the_bundled_one_is_named(
     tmp_path: Path,
 ) -> None:
     documents = write_english(tmp_path / "documents")
-    proposal = propose_for_files([documents], EncoderSettings(), 256)
+    proposal = propose_for_files(
+        [documents],
+        EncoderSettings(),
+        256,
+    )
     assert (proposal.unknown, proposal.model, proposal.here) == (0.0, "bge-small-en-v1.5", False)
-    chosen = propose_for_files([documents], EncoderSettings(endpoint="http://127.0.0.1:9/v1"), 256)
+    chosen = propose_for_files(
+        [documents],
+        EncoderSettings(endpoint="http://127.0.0.1:9/v1"),
+        256,
+    )
     assert chosen.model == ""
-    completed = engine_here("new", str(tmp_path / "project"), str(documents))
+    completed = engine_here(
+        "new",
+        str(tmp_path / "project"),
+        str(documents),
+    )
     assert "engine models get bge-small-en-v1.5" in completed.stderr
     assert model_of(tmp_path / "project") == DEFAULT_MODEL
     assert propose(str(tmp_path / "project"))["model"] == "bge-small-en-v1.5"
@@ -174,7 +215,11 @@ def test_an_english_encoder_that_is_here_is_taken(
         hub.add_folder("BAAI/bge-small-en-v1.5", build_tiny_model(tmp_path / "tiny"))
         monkeypatch.setenv("HF_ENDPOINT", hub.address)
         engine_here("models", "get", "bge-small-en-v1.5")
-    engine_here("new", str(tmp_path / "project"), str(documents))
+    engine_here(
+        "new",
+        str(tmp_path / "project"),
+        str(documents),
+    )
     assert model_of(tmp_path / "project") == "bge-small-en-v1.5"
     ready = propose(str(tmp_path / "project"))
     assert (ready["encoder"], ready["model"]) == ("bge-small-en-v1.5", "")

@@ -21,7 +21,14 @@ class Client:
     """One question at a time."""
 
     def __init__(self, project: Path) -> None:
-        command = [sys.executable, "-m", "engine", "serve", str(project), "--stdio"]
+        command = [
+            sys.executable,
+            "-m",
+            "engine",
+            "serve",
+            str(project),
+            "--stdio",
+        ]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -36,7 +43,12 @@ class Client:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._key += 1
-        message = {"jsonrpc": "2.0", "id": self._key, "method": method, "params": params}
+        message = {
+            "jsonrpc": "2.0",
+            "id": self._key,
+            "method": method,
+            "params": params,
+        }
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())

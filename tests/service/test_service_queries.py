@@ -32,7 +32,11 @@ def test_pages_and_counts(project: ProjectFolder, call: Any) -> None:
     assert answer["made"] >= answer["kept"]
     assert answer["kinds"] == Counter(query.kind for query in everything)
     assert answer["splits"] == Counter(query.split for query in everything)
-    page = call("queries", offset=3, limit=2)
+    page = call(
+        "queries",
+        offset=3,
+        limit=2,
+    )
     assert page["total"] == len(everything)
     assert [row["text"] for row in page["queries"]] == [query.text for query in everything[3:5]]
     assert call("queries", offset=10**6)["queries"] == []
@@ -41,7 +45,15 @@ def test_pages_and_counts(project: ProjectFolder, call: Any) -> None:
     document = store.document_card(everything[0].document_id)
     store.close()
     assert (first["path"], first["title"]) == (document.path, document.title)
-    names = ("id", "text", "kind", "split", "evidence", "chunk_id", "document_id")
+    names = (
+        "id",
+        "text",
+        "kind",
+        "split",
+        "evidence",
+        "chunk_id",
+        "document_id",
+    )
     assert {name: first[name] for name in names} == {
         name: getattr(everything[0], name) for name in names
     }
@@ -69,13 +81,21 @@ def test_examples_are_written_queries_first_and_extractive_ones_only_without_oth
 def test_filters(project: ProjectFolder, call: Any) -> None:
     everything = queries_of(project)
     kind = everything[0].kind
-    answer = call("queries", kind=kind, split="train")
+    answer = call(
+        "queries",
+        kind=kind,
+        split="train",
+    )
     assert [row["id"] for row in answer["queries"]] == [
         q.id for q in everything if (q.kind, q.split) == (kind, "train")
     ]
     assert answer["total"] == len(answer["queries"]) > 0
     assert answer["kept"] == len(everything)
-    call("edit_query", id=everything[1].id, text="Über 100 % of the STRASSE?")
+    call(
+        "edit_query",
+        id=everything[1].id,
+        text="Über 100 % of the STRASSE?",
+    )
     for text in ("über 100 %", "strasse", "  of the\n"):
         ids = [row["id"] for row in call("queries", text=text)["queries"]]
         assert everything[1].id in ids, text
@@ -106,7 +126,11 @@ def test_one_query_with_its_evidence(project: ProjectFolder, call: Any) -> None:
         ("日本", "東京 日 本", (3, 6)),
     ],
 )
-def test_where_evidence_stands(evidence: str, text: str, span: tuple[int, int] | None) -> None:
+def test_where_evidence_stands(
+    evidence: str,
+    text: str,
+    span: tuple[int, int] | None,
+) -> None:
     assert evidence_span(evidence, text) == span
 
 
@@ -129,7 +153,11 @@ def test_queries_whose_document_is_gone(project: ProjectFolder, call: Any) -> No
 
 def test_an_edit_makes_later_stages_stale_and_lasts(project: ProjectFolder, call: Any) -> None:
     first, second, third = queries_of(project)[:3]
-    answer = call("edit_query", id=first.id, text="asked in my own words")
+    answer = call(
+        "edit_query",
+        id=first.id,
+        text="asked in my own words",
+    )
     assert (answer["id"], answer["text"], answer["chunk_id"]) == (
         first.id,
         "asked in my own words",
@@ -150,7 +178,11 @@ def test_an_edit_makes_later_stages_stale_and_lasts(project: ProjectFolder, call
     edited_query = next(
         query for query in queries_of(project) if query.text == "asked in my own words"
     )
-    call("edit_query", id=edited_query.id, text=first.text)
+    call(
+        "edit_query",
+        id=edited_query.id,
+        text=first.text,
+    )
     stage_here(project.path, "generate")
     assert first.text in {query.text for query in queries_of(project)}
 
@@ -162,7 +194,11 @@ def test_an_edit_of_a_judged_text_is_refused(project: ProjectFolder, call: Any) 
     first, second = queries_of(project)[:2]
     for text in ("what is MEASURED?", second.text.upper(), " "):
         with pytest.raises(UsageError):
-            call("edit_query", id=first.id, text=text)
+            call(
+                "edit_query",
+                id=first.id,
+                text=text,
+            )
     assert queries_of(project)[0] == first
 
 
@@ -170,7 +206,11 @@ def test_nothing_is_changed_while_a_run_goes_on(project: ProjectFolder, call: An
     first = queries_of(project)[0]
     with project.locked():
         with pytest.raises(ProjectBusyError):
-            call("edit_query", id=first.id, text="new")
+            call(
+                "edit_query",
+                id=first.id,
+                text="new",
+            )
         with pytest.raises(ProjectBusyError):
             call("delete_queries", ids=[first.id])
         assert call("query", id=first.id)["text"] == first.text
@@ -255,7 +295,11 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     opened = Project(project)
     queries = opened.queries_by_origin().queries
     uses = {(query.origin, query.text): query.use for query in queries}
-    expected = {"train": "trained on", "validation": "unused", "heldout": "measured only"}
+    expected = {
+        "train": "trained on",
+        "validation": "unused",
+        "heldout": "measured only",
+    }
     assert {text: uses["extractive", text] for text in splits} == {
         text: expected[split] for text, split in splits.items()
     }
@@ -308,7 +352,12 @@ def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
         == [query for query in every["queries"] if query["origin"] == "heading"]
         != []
     )
-    completed = engine_here("queries", str(project.path), "--origin", "heading")
+    completed = engine_here(
+        "queries",
+        str(project.path),
+        "--origin",
+        "heading",
+    )
     why = [
         query["use"] + (f": {UNUSED[query['reason']]}" if query["reason"] else "")
         for query in some["queries"]
@@ -363,7 +412,11 @@ def test_before_anything_was_generated(tmp_path: Any) -> None:
         ("delete_queries", {"ids": [0]}),
     ],
 )
-def test_wrong_params(project: ProjectFolder, method: str, params: dict[str, Any]) -> None:
+def test_wrong_params(
+    project: ProjectFolder,
+    method: str,
+    params: dict[str, Any],
+) -> None:
     with pytest.raises(TypeError):
         methods(project)[method](**params)
 
@@ -372,7 +425,12 @@ def test_a_generated_query_that_was_judged_decides_nothing_when_it_is_gone(
     project: ProjectFolder, call: Any
 ) -> None:
     aside = next(query for query in queries_of(project) if query.split == "heldout")
-    call("judge", query=aside.text, chunk_id=aside.chunk_id, relevant=True)
+    call(
+        "judge",
+        query=aside.text,
+        chunk_id=aside.chunk_id,
+        relevant=True,
+    )
     call("delete_queries", ids=[aside.id])
     assert aside.text not in {query.text for query in queries_of(project)}
     opened = Project(project)
@@ -381,7 +439,12 @@ def test_a_generated_query_that_was_judged_decides_nothing_when_it_is_gone(
         return {query.text: query.use for query in opened.queries_by_origin("judged").queries}
 
     assert uses() == {aside.text: "measured only"}
-    call("judge", query="who pays", chunk_id=aside.chunk_id, relevant=True)
+    call(
+        "judge",
+        query="who pays",
+        chunk_id=aside.chunk_id,
+        relevant=True,
+    )
     assert uses() == {aside.text: "unused", "who pays": "evidence"}
     opened.close()
 

@@ -11,7 +11,15 @@ from engine.core.errors import UsageError
 from engine.project.folder import ProjectFolder
 from engine.service import methods
 
-STAGES = ["ingest", "index", "generate", "rank", "train", "evaluate", "embed"]
+STAGES = [
+    "ingest",
+    "index",
+    "generate",
+    "rank",
+    "train",
+    "evaluate",
+    "embed",
+]
 
 
 def states(answer: dict[str, Any]) -> dict[str, str]:

@@ -91,7 +91,11 @@ def test_a_key_like_no_other_is_to_be_removed(tmp_path: Path) -> None:
         ("search", "weight", -0.1),
     ],
 )
-def test_a_wrong_value_is_named_with_its_key(section: str, key: str, value: Any) -> None:
+def test_a_wrong_value_is_named_with_its_key(
+    section: str,
+    key: str,
+    value: Any,
+) -> None:
     with fails(SettingsError, "settings-invalid", f"{section}.{key}") as caught:
         validate({section: {key: value}})
     assert f"{section}.{key}" in caught.value.what, "what is wrong is said first, and once"

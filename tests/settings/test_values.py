@@ -13,7 +13,12 @@ from engine.settings.values import Setting, from_text, to_text
 
 
 def setting(kind: str, **parts: Any) -> Setting:
-    facts: dict[str, Any] = {"choices": (), "default": None, "optional": False, **parts}
+    facts: dict[str, Any] = {
+        "choices": (),
+        "default": None,
+        "optional": False,
+        **parts,
+    }
     return Setting("section.key", SettingKey("key", "", kind, **facts))
 
 
@@ -33,7 +38,11 @@ def setting(kind: str, **parts: Any) -> Setting:
         ("[bold]x", "text", "[bold]x"),
     ],
 )
-def test_values_as_text(value: Any, kind: str, text: str) -> None:
+def test_values_as_text(
+    value: Any,
+    kind: str,
+    text: str,
+) -> None:
     assert to_text(value, kind) == text
     assert from_text(text, setting(kind)) == value
 
@@ -55,7 +64,11 @@ def test_values_as_text(value: Any, kind: str, text: str) -> None:
         ("", "texts", None),
     ],
 )
-def test_a_typed_line_becomes_a_value(text: str, kind: str, value: Any) -> None:
+def test_a_typed_line_becomes_a_value(
+    text: str,
+    kind: str,
+    value: Any,
+) -> None:
     assert from_text(text, setting(kind)) == value
 
 

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
 prepare()
-CPU = Hardware("cpu", "float32", 2, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    2,
+    (),
+)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +50,11 @@ def data(tiny: ModelFolder) -> TrainingData:
         [[len(set(q.split()) & set(c.split())) for c in chunks] for q in queries], dtype=np.float32
     )
     ids = np.argsort(-overlap, axis=1, kind="stable")[:, :50]
-    scores = np.take_along_axis(overlap, ids, axis=1)
+    scores = np.take_along_axis(
+        overlap,
+        ids,
+        axis=1,
+    )
     base = TransformerEncoder.load(tiny, hardware=CPU)
     return TrainingData(
         queries[:80],
@@ -98,7 +107,11 @@ def every_step_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., TrainResult]:
+def run(
+    tiny: ModelFolder,
+    data: TrainingData,
+    tmp_path: Path,
+) -> Callable[..., TrainResult]:
     """Train in `tmp_path/NAME`; keyword arguments change the recipe."""
 
     def go(
@@ -136,11 +149,20 @@ def masked(recipe: TrainingConfig) -> TrainingConfig:
 
 @pytest.fixture(scope="session")
 def bare(data: TrainingData) -> TrainingData:
-    return replace(data, heldout_queries=(), heldout_positives=np.empty(0, int), heldout_hard=None)
+    return replace(
+        data,
+        heldout_queries=(),
+        heldout_positives=np.empty(0, int),
+        heldout_hard=None,
+    )
 
 
 @pytest.fixture
-def go(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., TrainResult]:
+def go(
+    tiny: ModelFolder,
+    data: TrainingData,
+    tmp_path: Path,
+) -> Callable[..., TrainResult]:
     """Pre-train in `tmp_path/NAME`; keyword arguments change the recipe."""
 
     def run(

@@ -25,9 +25,18 @@ from engine.training.objectives.objective import BaseVectors, Objective
 from engine.training.recipe import config_of
 from engine.training.trainer import TrainResult
 
-CPU = Hardware("cpu", "float32", 2, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    2,
+    (),
+)
 Run = Callable[..., TrainResult]
-QUERY = {"adapter_scope": "queries", "shared_chunks": 1000, "negatives_per_query": 0}
+QUERY = {
+    "adapter_scope": "queries",
+    "shared_chunks": 1000,
+    "negatives_per_query": 0,
+}
 
 
 def test_shared_chunks_join_every_step(data: TrainingData, recipe: TrainingConfig) -> None:
@@ -42,7 +51,11 @@ def test_shared_chunks_join_every_step(data: TrainingData, recipe: TrainingConfi
     second = some.batch(1)
     assert 30 <= len(first.chunks) <= 30 + len(first.queries)
     assert first.chunks.tolist() == again.chunks.tolist() != second.chunks.tolist()
-    own = replace(recipe, objective="triplet", negatives_per_query=2)
+    own = replace(
+        recipe,
+        objective="triplet",
+        negatives_per_query=2,
+    )
     assert BatchSampler(data, replace(own, shared_chunks=200)).batch(0).chunks.tolist() == (
         BatchSampler(data, own).batch(0).chunks.tolist()
     )  # no query would look at them
@@ -59,7 +72,11 @@ def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
     )
     moved = adapter(run(config))
     student = Student(tiny, config, CPU)
-    base = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
+    base = TransformerEncoder.load(
+        tiny,
+        hardware=CPU,
+        max_tokens=config.max_tokens,
+    )
     chunks = torch.from_numpy(base.encode_chunks(list(data.chunks)))
     batch = BatchSampler(data, config).batch(0)
     vectors = BaseVectors(base.encode_queries(list(data.queries)), chunks.numpy())
@@ -90,7 +107,11 @@ def test_held_out_checks_rank_the_untouched_chunk_vectors(
     assert result.best_ndcg_at_10 > result.history[0]["ndcg_at_10"] + 5  # it learns
     pool = build_pool(seen, config)
     assert pool is not None
-    base = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
+    base = TransformerEncoder.load(
+        tiny,
+        hardware=CPU,
+        max_tokens=config.max_tokens,
+    )
     adapted = TransformerEncoder.load(
         tiny, adapter=result.adapter, hardware=CPU, max_tokens=config.max_tokens
     )
@@ -112,7 +133,13 @@ def test_nothing_of_the_chunks_is_encoded(
 
 
 def test_a_broken_off_training_resumes_to_the_bit(run: Run, recipe: TrainingConfig) -> None:
-    config = replace(recipe, steps=6, checkpoint_every=2, eval_every=2, **QUERY)
+    config = replace(
+        recipe,
+        steps=6,
+        checkpoint_every=2,
+        eval_every=2,
+        **QUERY,
+    )
     reached = [0]
 
     def watch(event: Event) -> None:
@@ -121,7 +148,12 @@ def test_a_broken_off_training_resumes_to_the_bit(run: Run, recipe: TrainingConf
 
     whole = run(config)
     with pytest.raises(CancelledError):
-        run(config, "broken", emit=watch, should_stop=lambda: reached[0] >= 3)
+        run(
+            config,
+            "broken",
+            emit=watch,
+            should_stop=lambda: reached[0] >= 3,
+        )
     resumed = run(config, "broken")
     assert same(adapter(whole), adapter(resumed))
 

@@ -70,7 +70,11 @@ def by_a_plain_loop(
     plain = SentenceTransformer(str(model.path), device="cpu")
     plain.eval()
     used = [value for name, value in plain[0].auto_model.named_parameters() if "pooler" not in name]
-    optimizer = torch.optim.AdamW(used, lr=0.0, weight_decay=config.weight_decay)
+    optimizer = torch.optim.AdamW(
+        used,
+        lr=0.0,
+        weight_decay=config.weight_decay,
+    )
     rising = round(config.warmup * config.steps)
     losses = []
 
@@ -101,11 +105,23 @@ def test_losses_and_vectors_are_those_of_a_plain_loop(
     reported = After(STEPS)
     result = train(Job(tiny, data, all_weights, CPU, tmp_path, emit=reported.listen))
     plain, losses = by_a_plain_loop(tiny, data, all_weights)
-    np.testing.assert_allclose(reported.losses(), losses, atol=2e-5)
+    np.testing.assert_allclose(
+        reported.losses(),
+        losses,
+        atol=2e-5,
+    )
     texts = list(data.chunks[:40])
-    encoder = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU)
+    encoder = TransformerEncoder.load(
+        tiny,
+        adapter=result.adapter,
+        hardware=CPU,
+    )
     expected = plain.encode(texts, normalize_embeddings=True)
-    np.testing.assert_allclose(encoder.encode_chunks(texts), expected, atol=1e-4)
+    np.testing.assert_allclose(
+        encoder.encode_chunks(texts),
+        expected,
+        atol=1e-4,
+    )
     base = TransformerEncoder.load(tiny, hardware=CPU).encode_chunks(texts)
     assert np.abs(base - expected).max() > 0.01
 
@@ -145,7 +161,11 @@ def test_interpolation_scales_the_difference_to_the_base_model(
     )
     for name, value in base.items():
         expected = value + scale * (held.get(name, value) - value)
-        np.testing.assert_allclose(loaded[name], expected, atol=1e-7)
+        np.testing.assert_allclose(
+            loaded[name],
+            expected,
+            atol=1e-7,
+        )
     if scale == 1.0:
         assert all(np.array_equal(loaded[name], held[name]) for name in held)
 
@@ -156,12 +176,22 @@ def test_the_exported_model_gives_the_encoders_vectors(
     texts = list(data.queries[:20])
     for scale in (0.5, 1.0):
         folder = tmp_path / str(scale)
-        save_encoder(tiny, folder, adapter=trained.adapter, scale=scale, max_tokens=64)
+        save_encoder(
+            tiny,
+            folder,
+            adapter=trained.adapter,
+            scale=scale,
+            max_tokens=64,
+        )
         encoder = TransformerEncoder.load(
             tiny, adapter=trained.adapter, adapter_scale=scale, hardware=CPU, max_tokens=64
         )
         exported = SentenceTransformer(str(folder), device="cpu").encode(texts)
-        np.testing.assert_allclose(exported, encoder.encode_queries(texts), atol=1e-5)
+        np.testing.assert_allclose(
+            exported,
+            encoder.encode_queries(texts),
+            atol=1e-5,
+        )
 
 
 def test_a_broken_off_training_ends_as_an_unbroken_one(
@@ -186,14 +216,28 @@ def test_a_broken_off_training_ends_as_an_unbroken_one(
 def test_how_gradients_are_computed_changes_nothing(
     run: Train, data: TrainingData, all_weights: TrainingConfig, memory: float, tiny: ModelFolder
 ) -> None:
-    one = run(all_weights, "one", micro_batch_tokens=100_000, graph_memory_mb=1e3)
-    other = run(all_weights, "other", micro_batch_tokens=64, graph_memory_mb=memory)
+    one = run(
+        all_weights,
+        "one",
+        micro_batch_tokens=100_000,
+        graph_memory_mb=1e3,
+    )
+    other = run(
+        all_weights,
+        "other",
+        micro_batch_tokens=64,
+        graph_memory_mb=memory,
+    )
     texts = list(data.chunks[:20])
     vectors = [
         TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU).encode_chunks(texts)
         for result in (one, other)
     ]
-    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-4)
+    np.testing.assert_allclose(
+        vectors[0],
+        vectors[1],
+        atol=1e-4,
+    )
 
 
 @pytest.mark.parametrize(
@@ -215,25 +259,45 @@ def test_other_recipes_train_all_weights(
     all_weights: TrainingConfig,
     changes: dict[str, Any],
 ) -> None:
-    result = run(all_weights, **changes, eval_every=5)
+    result = run(
+        all_weights,
+        **changes,
+        eval_every=5,
+    )
     held = adapter(result)
     texts = list(data.queries[:10])
-    student = Student(tiny, replace(all_weights, **changes), CPU)
-    encoder = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU)
+    student = Student(
+        tiny,
+        replace(all_weights, **changes),
+        CPU,
+    )
+    encoder = TransformerEncoder.load(
+        tiny,
+        adapter=result.adapter,
+        hardware=CPU,
+    )
     base = TransformerEncoder.load(tiny, hardware=CPU)
     student.load({name: torch.from_numpy(value) for name, value in held.items()})
     student.text_model.geometry = encoder.text_model.geometry
     student.evaluation_mode()
     with torch.no_grad():
         vectors = student.forward(student.query_rows(texts)).numpy()
-    np.testing.assert_allclose(encoder.encode_queries(texts), vectors, atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.encode_queries(texts),
+        vectors,
+        atol=1e-5,
+    )
     assert np.abs(vectors - base.encode_queries(texts)).max() > 0.01
 
 
 def test_weights_begin_unrounded_where_training_runs_in_bfloat16(
     tiny: ModelFolder, all_weights: TrainingConfig
 ) -> None:
-    student = Student(tiny, all_weights, Hardware("cpu", "bfloat16", 1, ()))
+    student = Student(
+        tiny,
+        all_weights,
+        Hardware("cpu", "bfloat16", 1, ()),
+    )
     base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
     assert {tensor.dtype for tensor in student.working} == {torch.bfloat16}
     for name, master in student.masters.items():
@@ -245,9 +309,19 @@ def test_pre_training_of_all_weights_is_where_fine_tuning_begins(
 ) -> None:
     from engine.training.pretraining.loop import pretrain
 
-    config = replace(masked, method="PT-FT", weights="all", pretrain_weights="all")
+    config = replace(
+        masked,
+        method="PT-FT",
+        weights="all",
+        pretrain_weights="all",
+    )
     start = pretrain(Job(tiny, bare, config, CPU, tmp_path / "pt"))
-    unmoved = replace(config, steps=1, learning_rate=1e-9, weight_decay=0.0)
+    unmoved = replace(
+        config,
+        steps=1,
+        learning_rate=1e-9,
+        weight_decay=0.0,
+    )
     result = train(Job(tiny, bare, unmoved, CPU, tmp_path / "ft", start=start.adapter))
     before = adapter(start)
     after = adapter(result)
@@ -255,7 +329,11 @@ def test_pre_training_of_all_weights_is_where_fine_tuning_begins(
     base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
     assert max(np.abs(before[name] - base[name]).max() for name in before) > 1e-3
     for name, value in after.items():
-        np.testing.assert_allclose(value, before[name], atol=1e-7)
+        np.testing.assert_allclose(
+            value,
+            before[name],
+            atol=1e-7,
+        )
 
 
 @pytest.mark.parametrize("preset", ["quick", "standard", "paper", "cl", "mafin", "pipelines"])
@@ -265,7 +343,11 @@ def test_the_learning_rate_goes_by_what_is_trained(preset: str) -> None:
     weights = config_of(validate({"training": {"preset": preset, "weights": "all"}}))
     assert (weights.weights, weights.learning_rate) == ("all", 2e-5)
     assert (weights.pretrain_weights, weights.pretrain_learning_rate) == ("all", 5e-5)
-    chosen = {"preset": preset, "weights": "all", "learning_rate": 3e-4}
+    chosen = {
+        "preset": preset,
+        "weights": "all",
+        "learning_rate": 3e-4,
+    }
     assert config_of(validate({"training": chosen})).learning_rate == 3e-4
 
 
@@ -276,13 +358,26 @@ def test_a_small_model_beside_a_black_box_is_trained_whole(
     rng = np.random.default_rng(1)
     count = len(data.heldout_queries)
     other = rng.normal(size=(len(data.queries) + count, 16)).astype(np.float32)
-    other /= np.linalg.norm(other, axis=1, keepdims=True)
+    other /= np.linalg.norm(
+        other,
+        axis=1,
+        keepdims=True,
+    )
     chunks = rng.normal(size=(len(data.chunks), 16)).astype(np.float32)
-    chunks /= np.linalg.norm(chunks, axis=1, keepdims=True)
+    chunks /= np.linalg.norm(
+        chunks,
+        axis=1,
+        keepdims=True,
+    )
     beside = replace(
         data, base_queries=other[:-count], base_chunks=chunks, base_heldout=other[-count:]
     )
-    config = replace(all_weights, augmentation=kind, objective="plackett_luce", in_batch=True)
+    config = replace(
+        all_weights,
+        augmentation=kind,
+        objective="plackett_luce",
+        in_batch=True,
+    )
     result = train(Job(tiny, beside, config, CPU, tmp_path))
     geometry = read_geometry(result.adapter)
     assert (geometry is None) == (kind == "mafin")
@@ -296,7 +391,11 @@ def test_a_small_model_beside_a_black_box_is_trained_whole(
 
 def test_lora_layers_are_not_pre_trained_for_fine_tuning_of_all_weights() -> None:
     with fails(SettingsError, "training-settings-conflict"):
-        TrainingConfig(weights="all", method="PT-FT", pretrain_weights="adapter")
+        TrainingConfig(
+            weights="all",
+            method="PT-FT",
+            pretrain_weights="adapter",
+        )
 
 
 def test_weights_of_another_model_are_refused(
@@ -304,7 +403,11 @@ def test_weights_of_another_model_are_refused(
 ) -> None:
     other = replace(tiny, weights_sha256="0" * 64)
     with fails(ModelError, "adapter-mismatch"):
-        TransformerEncoder.load(other, adapter=trained.adapter, hardware=CPU)
+        TransformerEncoder.load(
+            other,
+            adapter=trained.adapter,
+            hardware=CPU,
+        )
     for name, value in (
         ("nowhere.weight", np.zeros(3, "f")),
         ("embeddings.LayerNorm.weight", np.zeros(3, "f")),
@@ -316,7 +419,11 @@ def test_weights_of_another_model_are_refused(
         )
         save_file(adapter(trained) | {WHOLE + name: value}, copy / "adapter_model.safetensors")
         with fails(ModelError, "adapter-mismatch"):
-            TransformerEncoder.load(tiny, adapter=copy, hardware=CPU)
+            TransformerEncoder.load(
+                tiny,
+                adapter=copy,
+                hardware=CPU,
+            )
 
 
 def test_missing_weights_are_refused(
@@ -330,4 +437,8 @@ def test_missing_weights_are_refused(
     tensors.pop(WHOLE + "encoder.layer.1.output.dense.weight")
     save_file(tensors, tmp_path / "adapter_model.safetensors")
     with fails(ModelError, "adapter-mismatch"):
-        TransformerEncoder.load(tiny, adapter=tmp_path, hardware=CPU)
+        TransformerEncoder.load(
+            tiny,
+            adapter=tmp_path,
+            hardware=CPU,
+        )

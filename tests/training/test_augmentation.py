@@ -30,7 +30,12 @@ from engine.training.recipe import config_of
 from engine.training.trainer import TrainResult
 
 Run = Callable[..., TrainResult]
-MAFIN = {"objective": "plackett_luce", "in_batch": True, "augmentation": "mafin", "max_tokens": 64}
+MAFIN = {
+    "objective": "plackett_luce",
+    "in_batch": True,
+    "augmentation": "mafin",
+    "max_tokens": 64,
+}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +47,11 @@ def black_box(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
 
 @pytest.fixture(scope="module")
 def beside(data: TrainingData, black_box: ModelFolder) -> TrainingData:
-    encoder = TransformerEncoder.load(black_box, hardware=CPU, max_tokens=64)
+    encoder = TransformerEncoder.load(
+        black_box,
+        hardware=CPU,
+        max_tokens=64,
+    )
     return replace(
         data,
         base_queries=encoder.encode_queries(data.queries),
@@ -65,9 +74,23 @@ def test_the_loss_is_of_the_summed_similarity() -> None:
         base_queries=np.array([[1.0, 0]]),
         base_chunks=np.array([[0.6, 0.8], [0, 1]]),
     )
-    batch = Batch(np.array([0]), np.array([0, 1]), np.array([0]), np.zeros((1, 2), np.float32))
-    config = replace(TrainingConfig(), student_temperature=0.5, label_smoothing=0.2, **MAFIN)
-    loss = add_black_box(data, batch, Objective(config, None, "cpu").build_loss(batch)[0])
+    batch = Batch(
+        np.array([0]),
+        np.array([0, 1]),
+        np.array([0]),
+        np.zeros((1, 2), np.float32),
+    )
+    config = replace(
+        TrainingConfig(),
+        student_temperature=0.5,
+        label_smoothing=0.2,
+        **MAFIN,
+    )
+    loss = add_black_box(
+        data,
+        batch,
+        Objective(config, None, "cpu").build_loss(batch)[0],
+    )
     student = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0.8, 0.6, 0]], requires_grad=True)
     logits = np.array([(0.6 + 0) / 2, (0 + 0.8) / 2]) / 0.5
     log_p = logits - np.log(np.exp(logits).sum())
@@ -94,14 +117,22 @@ def test_what_is_checked_in_training_is_what_is_served(
     assert pool is not None
     queries = served.encode_queries([beside.heldout_queries[i] for i in pool.queries])
     chunks = served.encode_chunks([beside.chunks[i] for i in pool.chunks])
-    np.testing.assert_allclose(np.linalg.norm(chunks, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(
+        np.linalg.norm(chunks, axis=1),
+        1,
+        atol=1e-5,
+    )
     assert measure(queries, chunks, pool.positives).ndcg_at_10 == pytest.approx(
         result.best_ndcg_at_10, abs=1e-3
     )
     geometry = read_geometry(result.adapter)
     if kind == "mafin":
         assert geometry is None
-        of_part = measure(queries[:, :32], chunks[:, :32], pool.positives)
+        of_part = measure(
+            queries[:, :32],
+            chunks[:, :32],
+            pool.positives,
+        )
         black_box_alone = measure(
             beside.base_heldout[pool.queries],  # type: ignore[index]
             beside.base_chunks[pool.chunks],  # type: ignore[index]
@@ -109,7 +140,11 @@ def test_what_is_checked_in_training_is_what_is_served(
         )
         np.testing.assert_array_equal(of_part.ndcg, black_box_alone.ndcg)
     else:
-        plain = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=64)
+        plain = TransformerEncoder.load(
+            tiny,
+            hardware=CPU,
+            max_tokens=64,
+        )
         plain.text_model.geometry = OwnLengths(1.0)
         lengths = np.linalg.norm(
             [plain.forward(plain.text_model.token_rows([one]), 0)[0] for one in beside.chunks],
@@ -125,7 +160,11 @@ def test_a_stop_while_lengths_are_matched_is_a_stop(
 ) -> None:
     config = replace(recipe, **{**MAFIN, "augmentation": "lambda-mafin"})
     with fails(CancelledError, "cancelled"):
-        run(config, given=beside, should_stop=lambda: True)
+        run(
+            config,
+            given=beside,
+            should_stop=lambda: True,
+        )
 
 
 def test_texts_that_run_twice_train_the_same(
@@ -147,7 +186,11 @@ def test_texts_that_run_twice_train_the_same(
 def test_only_the_small_models_layers_are_trained(
     beside: TrainingData, tiny: ModelFolder, recipe: TrainingConfig
 ) -> None:
-    student = Student(tiny, replace(recipe, **MAFIN), CPU)
+    student = Student(
+        tiny,
+        replace(recipe, **MAFIN),
+        CPU,
+    )
     trained = {name for name, one in student.transformer.named_parameters() if one.requires_grad}
     assert trained
     assert all("lora_" in name for name in trained)

@@ -32,7 +32,13 @@ NEAREST = np.array([[2, 5, 6], [1, 0, 2]])
 
 
 def test_a_list_is_the_evidence_then_the_best_of_both_each_once() -> None:
-    lists = candidate_lists(POSITIVES, RANKED, SCORES, NEAREST, TAUGHT)
+    lists = candidate_lists(
+        POSITIVES,
+        RANKED,
+        SCORES,
+        NEAREST,
+        TAUGHT,
+    )
     assert lists.queries.tolist() == [0, 1]
     assert lists.chunks.tolist() == [[4, 2, 5], [1, 3, 0]]
     assert lists.scores.tolist() == [[5.0, 9.0, 0.0], [0.0, 7.0, 0.0]]
@@ -40,7 +46,13 @@ def test_a_list_is_the_evidence_then_the_best_of_both_each_once() -> None:
 
 def test_lists_of_other_lengths_are_padded() -> None:
     nearest = np.array([[5, 6, -1], [1, -1, -1]])
-    lists = candidate_lists(POSITIVES, RANKED, SCORES, nearest, TAUGHT)
+    lists = candidate_lists(
+        POSITIVES,
+        RANKED,
+        SCORES,
+        nearest,
+        TAUGHT,
+    )
     assert lists.chunks.tolist() == [[4, 2, 5, 6], [1, 3, -1, -1]]
     assert np.isneginf(lists.scores).tolist() == [[False] * 4, [False, False, True, True]]
 
@@ -58,9 +70,17 @@ def test_the_encoder_finds_the_nearest_chunks(
         remembered.append(inner)
         return inner
 
-    monkeypatch.setattr(candidates, "load_encoder", lambda _: encoder)
+    monkeypatch.setattr(
+        candidates,
+        "load_encoder",
+        lambda _: encoder,
+    )
     monkeypatch.setattr(candidates, "add_cache", add_cache)
-    monkeypatch.setattr(candidates, "chunk_vectors", lambda _c, _e, chunks: vectors[chunks])
+    monkeypatch.setattr(
+        candidates,
+        "chunk_vectors",
+        lambda _c, _e, chunks: vectors[chunks],
+    )
     context: Any = SimpleNamespace(settings=SimpleNamespace(training=SimpleNamespace(seed=0)))
     chunks: Any = list(range(5))
     config = TrainingConfig(
@@ -70,13 +90,24 @@ def test_the_encoder_finds_the_nearest_chunks(
         teacher_candidates=3,
         augmentation=augmentation,
     )
-    rows = find_nearest(context, config, ["a", "b"], chunks)
+    rows = find_nearest(
+        context,
+        config,
+        ["a", "b"],
+        chunks,
+    )
     assert rows.tolist() == [[1, 4, 2], [3, 0, 1]]
     assert len(remembered) == bool(augmentation)
 
 
 def test_the_loss_is_the_cross_entropy_to_the_cross_encoders_scores() -> None:
-    lists = candidate_lists(POSITIVES, RANKED, SCORES, NEAREST, TAUGHT)
+    lists = candidate_lists(
+        POSITIVES,
+        RANKED,
+        SCORES,
+        NEAREST,
+        TAUGHT,
+    )
     data = TrainingData(
         queries=["a", "b"],
         positives=POSITIVES,

@@ -29,10 +29,19 @@ from engine.training.data import TrainingData
 from engine.training.objectives.pair_scores import PairScorer, pair_scores
 from engine.training.trainer import TrainResult
 
-CPU = Hardware("cpu", "float32", 2, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    2,
+    (),
+)
 T = TypeVar("T")
 QUERIES = ["heat flow", "court notice about the law"]
-CHUNKS = ["heat and flow of a wing", "the judge", "law " * 90]
+CHUNKS = [
+    "heat and flow of a wing",
+    "the judge",
+    "law " * 90,
+]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +52,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scorer(
     folder: Path, caches: Path, workers: Workers, pause: Callable[[], None] = lambda: None
 ) -> PairScorer:
-    return PairScorer(resolve_cross_encoder(folder, caches), CPU, workers, 256, pause)
+    return PairScorer(
+        resolve_cross_encoder(folder, caches),
+        CPU,
+        workers,
+        256,
+        pause,
+    )
 
 
 @pytest.mark.parametrize("labels", [1, 2])
@@ -52,12 +67,20 @@ def test_the_scores_are_those_of_sentence_transformers(tmp_path: Path, labels: i
     from torch import nn
 
     made = build_cross_encoder(tmp_path / "made", labels)
-    oracle = CrossEncoder(str(made), device="cpu", local_files_only=True)
+    oracle = CrossEncoder(
+        str(made),
+        device="cpu",
+        local_files_only=True,
+    )
     logits = oracle.predict([(q, c) for q in QUERIES for c in CHUNKS], activation_fn=nn.Identity())
     wanted = (logits if labels == 1 else logits[:, 1] - logits[:, 0]).reshape(2, 3)
     with Workers(2) as workers:
         found = scorer(made, tmp_path, workers).scores(QUERIES, CHUNKS, None)
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_allclose(
+        found,
+        wanted,
+        atol=1e-5,
+    )
     assert np.ptp(found) > 0.01
 
 
@@ -94,7 +117,11 @@ def test_only_wanted_pairs_are_scored_and_each_once(
 def test_the_same_pair_twice_in_a_batch_is_one(folder: Path, tmp_path: Path) -> None:
     with Workers(1) as workers:
         made = scorer(folder, tmp_path, workers)
-        found = made.scores([QUERIES[0]] * 2, CHUNKS, None)
+        found = made.scores(
+            [QUERIES[0]] * 2,
+            CHUNKS,
+            None,
+        )
     assert len(made.cache) == 3
     assert found[0].tolist() == found[1].tolist()
 
@@ -219,7 +246,12 @@ def test_it_teaches_and_resumes_to_the_bit(
         name: replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path / name))
         for name in "ab"
     }
-    whole = run(recipe, "whole", given=taught["a"], **changes)
+    whole = run(
+        recipe,
+        "whole",
+        given=taught["a"],
+        **changes,
+    )
     reached = [0]
 
     def listen(event: Event) -> None:
@@ -234,8 +266,17 @@ def test_it_teaches_and_resumes_to_the_bit(
             should_stop=lambda: reached[0] >= 4,
             **changes,
         )
-    resumed = run(recipe, "broken", given=taught["b"], **changes)
-    plain = run(recipe, "plain", **(changes | {"teacher": "auto", "cross_encoder": ""}))
+    resumed = run(
+        recipe,
+        "broken",
+        given=taught["b"],
+        **changes,
+    )
+    plain = run(
+        recipe,
+        "plain",
+        **(changes | {"teacher": "auto", "cross_encoder": ""}),
+    )
     found = [
         load_file(result.adapter / "adapter_model.safetensors")
         for result in (whole, resumed, plain)

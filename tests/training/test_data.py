@@ -137,7 +137,11 @@ def test_lists_stay_as_they_were_drawn_where_that_is_asked_for() -> None:
 
 
 def test_entailment_has_the_evidence_chunk_also_where_no_list_does() -> None:
-    config = make_config(objective="listnet", queries_per_step=2, similarity="lorentz")
+    config = make_config(
+        objective="listnet",
+        queries_per_step=2,
+        similarity="lorentz",
+    )
     batch = BatchSampler(make_data(lists=LISTS, keep_evidence=False), config).batch(0)
     assert batch.chunks[batch.positives].tolist() == make_data().positives[batch.queries].tolist()
     assert batch.candidates is not None
@@ -162,7 +166,11 @@ def test_other_objectives_take_no_lists() -> None:
 @pytest.mark.parametrize("objective", ["triplet", "plackett_luce"])
 def test_own_negatives_restrict_each_query_to_them_and_its_evidence(objective: str) -> None:
     data = make_data()
-    config = make_config(objective=objective, queries_per_step=4, negatives_per_query=2)
+    config = make_config(
+        objective=objective,
+        queries_per_step=4,
+        negatives_per_query=2,
+    )
     for step in range(10):
         batch = BatchSampler(data, config).batch(step)
         assert batch.candidates is not None
@@ -209,7 +217,11 @@ def test_the_digest_sees_every_part() -> None:
 def test_micro_batches_hold_every_text_once_within_the_budget(
     lengths: list[int], budget: int
 ) -> None:
-    batches = micro_batches(lengths, budget, offset=5)
+    batches = micro_batches(
+        lengths,
+        budget,
+        offset=5,
+    )
     assert sorted(int(p) for batch in batches for p in batch.places) == list(
         range(5, 5 + len(lengths))
     )
@@ -237,7 +249,11 @@ def test_a_share_of_everyday_queries_is_drawn_in_every_step() -> None:
     """One of four queries is an everyday one: half of every step of two, so that it comes in
     each.
     """
-    batches = drawn(0.5, [False, True, False, False], 6)
+    batches = drawn(
+        0.5,
+        [False, True, False, False],
+        6,
+    )
     assert [batch.count(1) for batch in batches] == [1] * 6
     others = [query for batch in batches for query in batch if query != 1]
     assert sorted(others[:3]) == sorted(others[3:]) == [0, 2, 3], (
@@ -247,7 +263,11 @@ def test_a_share_of_everyday_queries_is_drawn_in_every_step() -> None:
 
 def test_a_share_that_is_no_whole_number_of_a_step_is_met_over_steps() -> None:
     """0.25 of two queries a step: one everyday query in every second step."""
-    batches = drawn(0.25, [True, True, False, False], 8)
+    batches = drawn(
+        0.25,
+        [True, True, False, False],
+        8,
+    )
     assert sum(query < 2 for batch in batches for query in batch) == 4
     assert {len(batch) for batch in batches} == {2}
 
@@ -260,7 +280,12 @@ def test_a_share_of_0_or_1_draws_one_kind_of_query_only(share: float, allowed: s
 
 
 def test_no_query_comes_twice_in_a_step_for_want_of_others() -> None:
-    batch, *_ = drawn(1.0, [True, False, False, False], 1, queries_per_step=4)
+    batch, *_ = drawn(
+        1.0,
+        [True, False, False, False],
+        1,
+        queries_per_step=4,
+    )
     assert batch == [0]
 
 

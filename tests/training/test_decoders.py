@@ -29,8 +29,21 @@ from engine.training.model.student import Student
 from engine.training.objectives import losses
 from engine.training.trainer import TrainResult, train
 
-CPU = Hardware("cpu", "float32", 2, ())
-PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+CPU = Hardware(
+    "cpu",
+    "float32",
+    2,
+    (),
+)
+PROJECTIONS = (
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+)
 Folders = dict[tuple[Kind, str], ModelFolder]
 SIDES = [(kind, side) for kind in KINDS for side in ("left", "right")]
 
@@ -57,8 +70,16 @@ def test_training_sees_the_encoders_vectors(
         queries = student.forward(
             student.query_rows(data.queries[:12]), student.query_prompt_length
         ).numpy()
-    np.testing.assert_allclose(chunks, encoder.encode_chunks(long), atol=1e-5)
-    np.testing.assert_allclose(queries, encoder.encode_queries(data.queries[:12]), atol=1e-5)
+    np.testing.assert_allclose(
+        chunks,
+        encoder.encode_chunks(long),
+        atol=1e-5,
+    )
+    np.testing.assert_allclose(
+        queries,
+        encoder.encode_queries(data.queries[:12]),
+        atol=1e-5,
+    )
     assert student.query_prompt_length > 5
     lengths = [len(row) for row in student.chunk_rows(long)]
     assert lengths[-1] == min(256, model.max_tokens)
@@ -66,7 +87,11 @@ def test_training_sees_the_encoders_vectors(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_lora_is_on_every_projection(models: Folders, recipe: TrainingConfig, kind: Kind) -> None:
+def test_lora_is_on_every_projection(
+    models: Folders,
+    recipe: TrainingConfig,
+    kind: Kind,
+) -> None:
     names = list(Student(models[kind, "left"], recipe, CPU).masters)
     assert len(names) == 2 * 2 * len(PROJECTIONS)  # A and B, two blocks
     for projection in PROJECTIONS:
@@ -83,7 +108,11 @@ def test_grad_cache_equals_the_plain_step(
     side: str,
     keep_graphs: bool,
 ) -> None:
-    student = moved(models[kind, side], recipe, 0.1)
+    student = moved(
+        models[kind, side],
+        recipe,
+        0.1,
+    )
     queries = 6
     rows = student.query_rows(data.queries[:queries]) + student.chunk_rows(data.chunks[:14])
 
@@ -121,7 +150,12 @@ def test_a_trained_adapter_is_merged_and_encodes(
     models: Folders, recipe: TrainingConfig, data: TrainingData, tmp_path: Path, kind: Kind
 ) -> None:
     model = models[kind, "left"]
-    short = replace(recipe, steps=6, eval_every=0, learning_rate=1e-3)
+    short = replace(
+        recipe,
+        steps=6,
+        eval_every=0,
+        learning_rate=1e-3,
+    )
     result = train(Job(model, data, short, CPU, tmp_path / "run"))
     base = TransformerEncoder.load(model, hardware=CPU).encode_chunks(data.chunks[:20])
     for scale in (0.5, 1.0):
@@ -139,7 +173,11 @@ def by_formula(
     model: ModelFolder, kind: Kind, result: TrainResult, texts: list[str], scale: float
 ) -> np.ndarray:
     """W + λ · (α / r) · B A in a plain sentence-transformers model."""
-    plain = SentenceTransformer(str(model.path), device="cpu", **oracle_options(kind))
+    plain = SentenceTransformer(
+        str(model.path),
+        device="cpu",
+        **oracle_options(kind),
+    )
     plain.max_seq_length = 256
     weights = dict(plain[0].auto_model.named_parameters())
     tensors = load_file(result.adapter / "adapter_model.safetensors")

@@ -36,7 +36,12 @@ from engine.training.data import TrainingData
 from engine.training.job import Job
 from engine.training.trainer import train
 
-CPU = Hardware("cpu", "float32", 1, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    1,
+    (),
+)
 ROOT = Path(__file__).resolve().parents[2]
 
 # What every process of a launch runs: rank 0 is given a job, the others are not.
@@ -71,7 +76,11 @@ print(json.dumps({
 """  # noqa: E501
 
 
-def launch(folder: Path, job: Sequence[Any], count: int = 2) -> list[tuple[int, dict[str, Any]]]:
+def launch(
+    folder: Path,
+    job: Sequence[Any],
+    count: int = 2,
+) -> list[tuple[int, dict[str, Any]]]:
     """Exit code and answer of every process, by rank."""
     folder.mkdir(exist_ok=True)
     (folder / "job").write_bytes(pickle.dumps(tuple(job)))
@@ -90,7 +99,12 @@ def launch(folder: Path, job: Sequence[Any], count: int = 2) -> list[tuple[int, 
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": str(ROOT),
         }
-        command = [sys.executable, "-c", PROCESS, str(folder)]
+        command = [
+            sys.executable,
+            "-c",
+            PROCESS,
+            str(folder),
+        ]
         processes.append(subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True))
     try:
         answers = [process.communicate(timeout=WAIT_SECONDS)[0] for process in processes]
@@ -115,7 +129,12 @@ def with_random_base(data: TrainingData) -> TrainingData:
         unit_rows(np.random.default_rng(n).normal(size=(len(texts), 16)))
         for n, texts in enumerate((data.queries, data.chunks, data.heldout_queries))
     )
-    return replace(data, base_queries=queries, base_chunks=chunks, base_heldout=heldout)
+    return replace(
+        data,
+        base_queries=queries,
+        base_chunks=chunks,
+        base_heldout=heldout,
+    )
 
 
 @pytest.mark.warm
@@ -139,7 +158,13 @@ def test_two_processes_train_what_one_does(
     graphs: float,
 ) -> None:
     model = decoder if kind == "decoder" else tiny
-    config = replace(recipe, steps=6, eval_every=3, learning_rate=1e-3, graph_memory_mb=graphs)
+    config = replace(
+        recipe,
+        steps=6,
+        eval_every=3,
+        learning_rate=1e-3,
+        graph_memory_mb=graphs,
+    )
     if kind == "beside a black box":
         config = replace(config, augmentation="lambda-mafin")
         data = with_random_base(data)
@@ -168,7 +193,11 @@ def test_more_processes_than_micro_batches(
         recipe, steps=3, eval_every=0, queries_per_step=3, micro_batch_tokens=4096
     )  # two micro-batches
     train(Job(tiny, data, config, CPU, tmp_path / "alone"))
-    answers = launch(tmp_path / "three", [tiny, data, config, CPU, None], count=3)
+    answers = launch(
+        tmp_path / "three",
+        [tiny, data, config, CPU, None],
+        count=3,
+    )
     assert [code for code, _ in answers] == [0, 0, 0]
     check_same_encoder(
         tiny,
@@ -182,7 +211,13 @@ def test_more_processes_than_micro_batches(
 def test_a_stopped_training_is_resumed_by_both(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
 ) -> None:
-    config = replace(recipe, steps=6, eval_every=3, learning_rate=1e-3, checkpoint_every=2)
+    config = replace(
+        recipe,
+        steps=6,
+        eval_every=3,
+        learning_rate=1e-3,
+        checkpoint_every=2,
+    )
     train(Job(tiny, data, config, CPU, tmp_path / "alone"))
     (code, answer), follower = launch(tmp_path / "both", [tiny, data, config, CPU, 1])
     assert code == 130
@@ -313,7 +348,16 @@ def test_more_processes_than_gpus_are_refused(
 
     for name, value in (ENVIRONMENT | {"RANK": "0", "LOCAL_RANK": "0"}).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    gpu = Hardware("cuda", "bfloat16", 1, ())
+    monkeypatch.setattr(
+        torch.cuda,
+        "device_count",
+        lambda: 1,
+    )
+    gpu = Hardware(
+        "cuda",
+        "bfloat16",
+        1,
+        (),
+    )
     with fails(UsageError, "processes-too-many", "2 processes", "1 GPU"):
         train_together(Job(tiny, data, recipe, gpu, tmp_path))

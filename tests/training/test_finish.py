@@ -75,7 +75,11 @@ def test_the_best_adapter_is_kept_not_the_last(
 
 def test_a_check_that_was_just_made_is_not_made_again(run: Run, recipe: TrainingConfig) -> None:
     asked = After(4)
-    result = run(recipe, emit=asked.listen, should_finish=asked)
+    result = run(
+        recipe,
+        emit=asked.listen,
+        should_finish=asked,
+    )
     assert result.steps == 4
     assert [entry["step"] for entry in result.history] == [0, 4]
 
@@ -83,21 +87,40 @@ def test_a_check_that_was_just_made_is_not_made_again(run: Run, recipe: Training
 def test_without_held_out_queries_the_adapter_of_that_step_is_kept(
     run: Run, recipe: TrainingConfig, data: TrainingData
 ) -> None:
-    bare = replace(data, heldout_queries=(), heldout_positives=np.empty(0, int), heldout_hard=None)
+    bare = replace(
+        data,
+        heldout_queries=(),
+        heldout_positives=np.empty(0, int),
+        heldout_hard=None,
+    )
     asked = After(3)
-    result = run(recipe, given=bare, emit=asked.listen, should_finish=asked)
+    result = run(
+        recipe,
+        given=bare,
+        emit=asked.listen,
+        should_finish=asked,
+    )
     assert (result.steps, result.best_step, result.ended) == (3, 3, "asked")
     assert [entry["step"] for entry in result.history] == [1, 2, 3]
     assert any(isinstance(event, Choice) and "step 3 " in event.reason for event in asked.reported)
 
 
-def test_no_checkpoint_remembers_it(run: Run, recipe: TrainingConfig, tmp_path: Path) -> None:
+def test_no_checkpoint_remembers_it(
+    run: Run,
+    recipe: TrainingConfig,
+    tmp_path: Path,
+) -> None:
     """Should the result be lost on its way into the project, the next run trains on to the same
     end as ever.
     """
     whole = run(recipe, "whole")
     asked = After(6)
-    run(recipe, "asked", emit=asked.listen, should_finish=asked)
+    run(
+        recipe,
+        "asked",
+        emit=asked.listen,
+        should_finish=asked,
+    )
     state = saved_state(tmp_path / "asked")
     assert (state["step"], state["stopped"]) == (6, False)
     resumed = run(recipe, "asked")
@@ -106,10 +129,19 @@ def test_no_checkpoint_remembers_it(run: Run, recipe: TrainingConfig, tmp_path: 
     assert same(adapter(resumed), adapter(whole))
 
 
-def test_stopping_goes_before_finishing(run: Run, recipe: TrainingConfig, tmp_path: Path) -> None:
+def test_stopping_goes_before_finishing(
+    run: Run,
+    recipe: TrainingConfig,
+    tmp_path: Path,
+) -> None:
     asked = After(5)
     with fails(CancelledError, "cancelled", "5 of 12"):
-        run(recipe, emit=asked.listen, should_finish=asked, should_stop=asked)
+        run(
+            recipe,
+            emit=asked.listen,
+            should_finish=asked,
+            should_stop=asked,
+        )
     assert not (tmp_path / "run" / "adapter").exists()
 
 
@@ -125,7 +157,12 @@ def test_it_can_be_stopped_within_its_last_check(
         return len(calls) == 2
 
     with pytest.raises(CancelledError):
-        run(recipe, emit=asked.listen, should_finish=asked, should_stop=late)
+        run(
+            recipe,
+            emit=asked.listen,
+            should_finish=asked,
+            should_stop=late,
+        )
     state = saved_state(tmp_path / "run")
     assert state["step"] == 6
     assert isinstance(state["history"], list)
@@ -149,9 +186,17 @@ def test_a_pause_is_not_counted(
         return False
 
     for module in (loop, meter):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=monotonic))
+        monkeypatch.setattr(
+            module,
+            "time",
+            SimpleNamespace(monotonic=monotonic),
+        )
     reported: list[Event] = []
-    run(recipe, emit=reported.append, should_stop=wait)
+    run(
+        recipe,
+        emit=reported.append,
+        should_stop=wait,
+    )
     steps = [event for event in reported if isinstance(event, TrainStep)]
     assert len(steps) == 12
     assert waited > 12 * 3600

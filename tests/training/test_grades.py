@@ -112,7 +112,11 @@ def graded(project: ProjectFolder, tmp_path: Path) -> Iterator[GradedProject]:
     with closing(project.store()) as store:
         chunks = store.chunks()
         queries = store.queries()
-        snapshot = ProjectSnapshot(project, project.settings(), store)
+        snapshot = ProjectSnapshot(
+            project,
+            project.settings(),
+            store,
+        )
         before = STAGE.inputs(snapshot)
         query = queries[train_rows(snapshot.settings, queries, chunks)[0]]
         asked = next(place for place, chunk in enumerate(chunks) if chunk.id == query.chunk_id)
@@ -163,7 +167,11 @@ def test_grades_are_an_input_of_the_training(graded: GradedProject) -> None:
 
 def test_graded_answers_leave_held_out_chunks_out(graded: GradedProject) -> None:
     chunks = graded.chunks
-    answers = graded_answers(graded.snapshot, graded.queries, chunks)
+    answers = graded_answers(
+        graded.snapshot,
+        graded.queries,
+        chunks,
+    )
     assert answers == {
         graded.query.text: {chunks[graded.asked].id: 1, chunks[graded.trainable].id: 2}
     }
@@ -179,8 +187,16 @@ def test_documents_with_graded_answers_or_their_titles_are_not_untrained(
         DocumentQuery(f"t{document.id}", "title", None, document.id, written_in=document.id)
         for document in documents
     ]
-    monkeypatch.setattr(type(store), "queries", lambda _store: [query])
-    untrained = find_untrained(graded.snapshot, graded.chunks, titles)
+    monkeypatch.setattr(
+        type(store),
+        "queries",
+        lambda _store: [query],
+    )
+    untrained = find_untrained(
+        graded.snapshot,
+        graded.chunks,
+        titles,
+    )
     found = {title.document_id for title in untrained}
     answering = {query.document_id, graded.chunks[graded.trainable].document_id}
     assert found == {document.id for document in documents} - answering, (
@@ -192,16 +208,28 @@ def test_documents_with_graded_answers_or_their_titles_are_not_untrained(
         replace(document, title=threads.get(document.id, f"{document.id}"))
         for document in documents
     ]
-    monkeypatch.setattr(type(store), "documents", lambda _store: titled)
+    monkeypatch.setattr(
+        type(store),
+        "documents",
+        lambda _store: titled,
+    )
     with closing(graded.project.store()) as opened:
         snapshot = replace(graded.snapshot, store=opened)
-        untrained = find_untrained(snapshot, graded.chunks, titles)
+        untrained = find_untrained(
+            snapshot,
+            graded.chunks,
+            titles,
+        )
     left = {title.document_id for title in untrained}
     assert left == found - {free}, "nor what shares its title with what was trained on"
 
 
 @pytest.mark.parametrize("grade", [0, 21, 1.5, True, "2"])
-def test_an_invalid_grade_is_refused(project: ProjectFolder, tmp_path: Path, grade: object) -> None:
+def test_an_invalid_grade_is_refused(
+    project: ProjectFolder,
+    tmp_path: Path,
+    grade: object,
+) -> None:
     file = tmp_path / "graded.jsonl"
     file.write_text(json.dumps({"query": "q", "evidence": "e", "grade": grade}))
     with fails(DatasetError, "dataset-invalid"):

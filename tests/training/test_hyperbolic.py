@@ -63,7 +63,12 @@ def test_it_learns_and_is_loaded_as_it_was_trained(
     assert np.ptp(np.linalg.norm(chunks, axis=1)) > 0.01
     ndcg = measure(queries, chunks, pool.positives, encoder.similarity).ndcg_at_10
     assert ndcg == pytest.approx(result.best_ndcg_at_10, abs=0.5)  # merged weights round otherwise
-    base = TransformerEncoder.load(tiny, adapter=result.adapter, adapter_scale=0.0, hardware=CPU)
+    base = TransformerEncoder.load(
+        tiny,
+        adapter=result.adapter,
+        adapter_scale=0.0,
+        hardware=CPU,
+    )
     assert base.similarity is COSINE
 
 
@@ -90,9 +95,23 @@ def test_vectors_are_spread_as_cosines_are_before_the_first_step(
 def test_grad_cache_changes_nothing(
     run: Run, recipe: TrainingConfig, data: TrainingData, tiny: ModelFolder
 ) -> None:
-    whole = run(recipe, "whole", **LORENTZ)
-    twice = run(recipe, "twice", **LORENTZ, graph_memory_mb=0)
-    check_same_encoder(tiny, whole.adapter, twice.adapter, data.chunks[:20])
+    whole = run(
+        recipe,
+        "whole",
+        **LORENTZ,
+    )
+    twice = run(
+        recipe,
+        "twice",
+        **LORENTZ,
+        graph_memory_mb=0,
+    )
+    check_same_encoder(
+        tiny,
+        whole.adapter,
+        twice.adapter,
+        data.chunks[:20],
+    )
     assert [one["loss"] for one in twice.history[1:]] == pytest.approx(
         [one["loss"] for one in whole.history[1:]], rel=1e-3
     )
@@ -102,7 +121,12 @@ def test_grad_cache_changes_nothing(
 def test_the_loss_is_infonce_on_distances_and_entailment(
     data: TrainingData, recipe: TrainingConfig, weight: float
 ) -> None:
-    config = replace(recipe, **LORENTZ, entailment_weight=weight, curvature=2.0)
+    config = replace(
+        recipe,
+        **LORENTZ,
+        entailment_weight=weight,
+        curvature=2.0,
+    )
     batch = BatchSampler(data, config).batch(0)
     vectors = torch.randn(
         len(batch.queries) + len(batch.chunks), 6, generator=torch.Generator().manual_seed(0)
@@ -111,7 +135,11 @@ def test_the_loss_is_infonce_on_distances_and_entailment(
     chunks = vectors[len(batch.queries) :]
     positives = torch.from_numpy(batch.positives)
     loss, _ = Objective(config, None, "cpu").build_loss(batch)
-    contrast = infonce(distance_scores(queries, chunks, 2.0), positives, temperature=0.05)
+    contrast = infonce(
+        distance_scores(queries, chunks, 2.0),
+        positives,
+        temperature=0.05,
+    )
     expected = contrast + weight * entailment(queries, chunks[positives], 2.0)
     assert loss(vectors).item() == pytest.approx(expected.item(), rel=1e-6)
 

@@ -33,7 +33,11 @@ from engine.training.stopping_queries import (
 )
 
 
-def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
+def snapshot(
+    project: Path,
+    model: ModelFolder,
+    **training: Any,
+) -> Any:
     encoder = {"model": str(model.path), "device": "cpu"}
     settings: Settings = validate({"encoder": encoder, "training": training})
 
@@ -66,7 +70,11 @@ def project(tmp_path: Path, tiny: ModelFolder) -> Path:
 def test_a_model_that_memory_cannot_hold_in_training_is_reported_before_a_run(
     project: Path, tiny: ModelFolder, training: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = snapshot(project, tiny, **training)
+    given = snapshot(
+        project,
+        tiny,
+        **training,
+    )
     stage.STAGE.preflight(given)
     needed = (
         44 * model_size(tiny).parameters
@@ -83,7 +91,12 @@ def test_a_model_that_memory_cannot_hold_in_training_is_reported_before_a_run(
 
 
 def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: ModelFolder) -> None:
-    given = snapshot(project, tiny, teacher="cross-encoder", cross_encoder="reranker")
+    given = snapshot(
+        project,
+        tiny,
+        teacher="cross-encoder",
+        cross_encoder="reranker",
+    )
     found = teacher_folder(given, resolve_config(given))
     assert found is not None
     assert found.path == project / "reranker"
@@ -111,14 +124,23 @@ def test_the_projects_reranker_teaches_unless_another_is_named(
 
 def test_a_cross_encoder_teaches_lists_of_what_is_found(tiny: ModelFolder) -> None:
     def config(**training: Any) -> TrainingConfig:
-        chosen = {"teacher": "cross-encoder", "cross_encoder": "x", **training}
+        chosen = {
+            "teacher": "cross-encoder",
+            "cross_encoder": "x",
+            **training,
+        }
         return config_of(validate({"training": chosen}))
 
     chosen = config()
     assert (chosen.objective, chosen.target, chosen.queries_per_step) == ("listnet", "entropy", 8)
     assert (chosen.uses_candidates, chosen.list_width, chosen.needs_vectors) == (True, 17, True)
     assert (chosen.adapter_scope, chosen.shared_chunks) == ("queries", 0)
-    own = config(queries_per_step=3, target="fixed", teacher_candidates=2, adapter_scope="both")
+    own = config(
+        queries_per_step=3,
+        target="fixed",
+        teacher_candidates=2,
+        adapter_scope="both",
+    )
     assert (own.queries_per_step, own.target, own.list_width) == (3, "fixed", 5)
     assert (own.adapter_scope, own.needs_vectors) == ("both", True)
     over_the_batch = config(objective="mixed")
@@ -154,7 +176,11 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     assert inputs(teacher="cross-encoder", cross_encoder="copy") != taught
     assert inputs(cross_encoder="nowhere") == inputs(), "it does not teach"
     assert inputs(teacher_candidates=3) == inputs(), "only a cross-encoder's lists have candidates"
-    fewer = inputs(teacher="cross-encoder", cross_encoder="reranker", teacher_candidates=3)
+    fewer = inputs(
+        teacher="cross-encoder",
+        cross_encoder="reranker",
+        teacher_candidates=3,
+    )
     assert fewer["lists"] == {"candidates": 3} != taught["lists"]
     assert inputs() != inputs(teacher="bm25")
     assert inputs() != inputs(false_negatives="drop")
@@ -208,15 +234,29 @@ def test_several_lists_are_drawn_of_each_ranking() -> None:
     ranked = RankedLists.from_lists([5, 6], [found, found])
     context: Any = SimpleNamespace(settings=validate({"ranking": {"m": 4, "lists_per_query": 3}}))
     chunks = [build_chunk("a", chunk_id) for chunk_id in range(10, 30)]
-    lists = sampled_lists(context, ranked, [0, 1], chunks)
+    lists = sampled_lists(
+        context,
+        ranked,
+        [0, 1],
+        chunks,
+    )
     assert lists.queries.tolist() == [0, 0, 0, 1, 1, 1]
     assert lists.chunks.shape == (6, 4)
     assert len({tuple(row) for row in lists.chunks.tolist()}) > 1
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "~nobody-of-this-name/x", "a\0b", "x" * 300])
-def test_a_cross_encoder_that_is_not_there(project: Path, tiny: ModelFolder, folder: str) -> None:
-    given = snapshot(project, tiny, teacher="cross-encoder", cross_encoder=folder)
+def test_a_cross_encoder_that_is_not_there(
+    project: Path,
+    tiny: ModelFolder,
+    folder: str,
+) -> None:
+    given = snapshot(
+        project,
+        tiny,
+        teacher="cross-encoder",
+        cross_encoder=folder,
+    )
     with fails(ModelError, "cross-encoder-invalid") as caught:
         stage.STAGE.inputs(given)
     assert caught.value.to_do
@@ -286,7 +326,12 @@ def test_titles_of_documents_with_validation_queries_only_stop_the_training() ->
         build_document(f"{n}.eml", title=titles.get(n, f"{n}"), content_hash=f"{n}", id=n)
         for n in sides
     ]
-    found = written_for_stopping(queries, written, chunks, related_documents(documents))
+    found = written_for_stopping(
+        queries,
+        written,
+        chunks,
+        related_documents(documents),
+    )
     assert [one.document_id for one in found] == [0, 1, 2]
 
 
@@ -309,7 +354,17 @@ def test_queries_that_are_not_extractive_stop_the_training(
 
 def test_other_chunks_of_the_answering_document_are_no_negatives_of_its_title() -> None:
     chunks = [build_chunk("x", row, document) for row, document in enumerate((7, 7, 8, 9), 1)]
-    title = DocumentQuery("A title", "title", None, 7)
-    heading = DocumentQuery("A heading", "heading", 1, 7)
+    title = DocumentQuery(
+        "A title",
+        "title",
+        None,
+        7,
+    )
+    heading = DocumentQuery(
+        "A heading",
+        "heading",
+        1,
+        7,
+    )
     hard = np.array([[1, 2, -1], [1, 3, 2]])
     assert without_answers(hard, [title, heading], chunks).tolist() == [[-1, 2, -1], [1, 3, 2]]

@@ -63,10 +63,22 @@ def test_training_reads_some_chunks_of_many_and_those_that_its_queries_need(
         return read_whole(store, some)
 
     monkeypatch.setattr(chunks, "IN_MEMORY", FEW)
-    monkeypatch.setattr(Store, "chunks", partialmethod(Store.chunks, in_memory=FEW))
+    monkeypatch.setattr(
+        Store,
+        "chunks",
+        partialmethod(Store.chunks, in_memory=FEW),
+    )
     monkeypatch.setattr(Store, "read_whole", note_read)
-    monkeypatch.setattr(Store, "chunk", lambda *_: pytest.fail("a chunk was read alone"))
-    monkeypatch.setattr(Store, "each_chunk", lambda _store: pytest.fail("all chunks were read"))
+    monkeypatch.setattr(
+        Store,
+        "chunk",
+        lambda *_: pytest.fail("a chunk was read alone"),
+    )
+    monkeypatch.setattr(
+        Store,
+        "each_chunk",
+        lambda _store: pytest.fail("all chunks were read"),
+    )
     found = data_of(project, **recipe)
 
     needed = {
@@ -95,8 +107,16 @@ def test_extractive_queries_are_written_of_some_chunks_of_many(
 ) -> None:
     monkeypatch.setattr(chunks, "IN_MEMORY", FEW)
     monkeypatch.setattr(stage, "IN_MEMORY", FEW)
-    monkeypatch.setattr(Store, "chunks", partialmethod(Store.chunks, in_memory=FEW))
-    monkeypatch.setattr(Store, "each_chunk", lambda _store: pytest.fail("all chunks were read"))
+    monkeypatch.setattr(
+        Store,
+        "chunks",
+        partialmethod(Store.chunks, in_memory=FEW),
+    )
+    monkeypatch.setattr(
+        Store,
+        "each_chunk",
+        lambda _store: pytest.fail("all chunks were read"),
+    )
     generate_here(project, forced=True)
     with closing(project.store()) as store:
         keys = [key for key, _, _ in store.chunk_keys()]
@@ -116,13 +136,22 @@ def test_the_rank_by_meaning_is_estimated_by_some_chunks_of_many(
     asked = list[int]()
     wanted = (0, 40, 200, 399)
 
-    def vectors(_context: object, _encoder: object, some: Sequence[Chunk], _what: str) -> Any:
+    def vectors(
+        _context: object,
+        _encoder: object,
+        some: Sequence[Chunk],
+        _what: str,
+    ) -> Any:
         asked.append(len(some))
         angles = np.array([chunk.ordinal / 400 for chunk in some])
         return np.column_stack([np.cos(angles), np.sin(angles)])
 
     encoder = SimpleNamespace(encode_queries=lambda texts, _: np.array([[1.0, 0.0]] * len(texts)))
-    monkeypatch.setattr(for_project, "load_encoder", lambda _: encoder)
+    monkeypatch.setattr(
+        for_project,
+        "load_encoder",
+        lambda _: encoder,
+    )
     monkeypatch.setattr(for_project, "chunk_vectors", vectors)
     context: Any = SimpleNamespace(
         settings=SimpleNamespace(training=SimpleNamespace(seed=0)), check_stop=lambda: None
@@ -138,5 +167,9 @@ def test_the_rank_by_meaning_is_estimated_by_some_chunks_of_many(
         assert ranks.tolist() == [1, 41, 201, 400]
     else:
         assert ranks[0] == 1
-        np.testing.assert_allclose(ranks, [1, 41, 201, 400], atol=60)
+        np.testing.assert_allclose(
+            ranks,
+            [1, 41, 201, 400],
+            atol=60,
+        )
     assert compared <= asked[0] <= min(400, compared + len(wanted))

@@ -32,7 +32,11 @@ def turned(data: TrainingData) -> TrainingData:
     """
     rng = np.random.default_rng(0)
     chunks = rng.normal(size=(len(data.chunks), 12)).astype(np.float32)
-    chunks /= np.linalg.norm(chunks, axis=1, keepdims=True)
+    chunks /= np.linalg.norm(
+        chunks,
+        axis=1,
+        keepdims=True,
+    )
     turn = np.linalg.qr(np.eye(12) + 0.4 * rng.normal(size=(12, 12)))[0]
 
     def asked(positives: Any) -> np.ndarray:
@@ -59,7 +63,11 @@ def heldout(data: TrainingData, matrix: np.ndarray) -> float:
     )  # type: ignore[arg-type]
     queries = made.encode_queries([])
     chunks = made.encode_chunks([])
-    np.testing.assert_allclose(np.linalg.norm(chunks, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(
+        np.linalg.norm(chunks, axis=1),
+        1,
+        atol=1e-5,
+    )
     return measure(queries, chunks, pool.positives).ndcg_at_10
 
 
@@ -83,8 +91,16 @@ def test_it_begins_at_identity_and_keeps_what_does_best(
     turned: TrainingData, rank: int | None
 ) -> None:
     identity = np.eye(12, dtype=np.float32)
-    nothing = train_linear_map(turned, replace(RECIPE, learning_rate=1e-12), rank)
-    np.testing.assert_allclose(nothing.matrix, identity, atol=1e-8)
+    nothing = train_linear_map(
+        turned,
+        replace(RECIPE, learning_rate=1e-12),
+        rank,
+    )
+    np.testing.assert_allclose(
+        nothing.matrix,
+        identity,
+        atol=1e-8,
+    )
     trained = train_linear_map(turned, RECIPE, rank)
     found = trained.matrix
     assert trained.best_ndcg_at_10 == pytest.approx(heldout(turned, found), abs=1e-4)
@@ -96,7 +112,11 @@ def test_it_begins_at_identity_and_keeps_what_does_best(
 def test_patience_ends_it(turned: TrainingData) -> None:
     spoilt = replace(turned, base_heldout=turned.base_heldout[::-1])  # type: ignore[index]
     kept = train_linear_map(spoilt, replace(RECIPE, patience=1, eval_every=1, learning_rate=1e-9))
-    np.testing.assert_allclose(kept.matrix, np.eye(12), atol=1e-6)
+    np.testing.assert_allclose(
+        kept.matrix,
+        np.eye(12),
+        atol=1e-6,
+    )
 
 
 def test_without_checks_the_last_matrix_is_kept(turned: TrainingData) -> None:

@@ -54,7 +54,11 @@ def ranked(tiny: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
     }
     ProjectFolder.create(path, chosen)
-    copy_documents(path / "documents", ("incidents", "minutes"), 6)
+    copy_documents(
+        path / "documents",
+        ("incidents", "minutes"),
+        6,
+    )
     for stage in ("ingest", "index", "generate", "rank"):
         stage_here(path, stage)
     return path
@@ -117,7 +121,11 @@ def test_titles_that_decide_are_not_pre_trained_on(project: ProjectFolder) -> No
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The few extractive queries of the project are taken for enough by a language model."""
-    monkeypatch.setattr(stopping, "is_extractive", lambda *_: False)
+    monkeypatch.setattr(
+        stopping,
+        "is_extractive",
+        lambda *_: False,
+    )
     monkeypatch.setattr(stopping, "MIN_TO_STOP", 1)
 
 
@@ -133,7 +141,11 @@ def test_pt_without_a_gain_makes_no_adapter_and_gives_the_reason(
     from engine.training import loop
 
     checks = iter([figures(0.8), *[figures(0.7)] * 9])
-    monkeypatch.setattr(loop, "measure", lambda *_: next(checks))
+    monkeypatch.setattr(
+        loop,
+        "measure",
+        lambda *_: next(checks),
+    )
     project.change_settings({"training.method": "PT"})
     summary, warnings = stage_here(project.path, "train")
     assert summary["adapter"] is None
@@ -149,7 +161,11 @@ def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.Mo
     from engine.training import loop
 
     checks = iter([figures(0.7), figures(0.8), figures(0.75), *[figures(0.7)] * 9])
-    monkeypatch.setattr(loop, "measure", lambda *_: next(checks))
+    monkeypatch.setattr(
+        loop,
+        "measure",
+        lambda *_: next(checks),
+    )
     project.change_settings({"training.method": "PT"})
     summary, warnings = stage_here(project.path, "train")
     assert not warnings
@@ -198,7 +214,11 @@ def test_a_file_of_validation_queries_that_the_backend_does_not_use_changes_noth
 ) -> None:
     monkeypatch.setattr(stopping, "MIN_TO_STOP", 1)
     _, before = stopping_queries(project)
-    monkeypatch.setattr(stopping, "has_validation_queries", lambda _: True)
+    monkeypatch.setattr(
+        stopping,
+        "has_validation_queries",
+        lambda _: True,
+    )
     assert not any(query.imported for query in validation_queries(project))
     _, choices = stopping_queries(project)
     assert choices["stopped by"] == before["stopped by"]
@@ -209,7 +229,11 @@ def test_titles_and_other_queries_of_validation_documents_are_pooled(
 ) -> None:
     monkeypatch.setattr(stopping, "MIN_TO_STOP", 1)
     titles, _ = stopping_queries(project)
-    monkeypatch.setattr(stopping, "is_extractive", lambda *_: False)
+    monkeypatch.setattr(
+        stopping,
+        "is_extractive",
+        lambda *_: False,
+    )
     both, choices = stopping_queries(project)
     generated = [query.text for query in validation_queries(project)]
     assert generated
@@ -254,7 +278,11 @@ def test_sixty_imported_validation_queries_choose_the_step_and_fifty_nine_do_not
     used: int,
     shown: list[float],
 ) -> None:
-    monkeypatch.setattr(stopping, "has_validation_queries", lambda _: True)
+    monkeypatch.setattr(
+        stopping,
+        "has_validation_queries",
+        lambda _: True,
+    )
     reported: list[Event] = []
     with closing(project.store()) as store:
         context = StageContext(
@@ -266,7 +294,12 @@ def test_sixty_imported_validation_queries_choose_the_step_and_fifty_nine_do_not
             "Who pays?", "question", chunk.id, chunk.document_id, "", "validation", imported=True
         )
         ranked = np.zeros((count, stopping.HARD_PER_QUERY), dtype=np.int64)
-        found, _ = choose_stopping_queries(context, [query] * count, chunks, ranked)
+        found, _ = choose_stopping_queries(
+            context,
+            [query] * count,
+            chunks,
+            ranked,
+        )
     assert len(found.texts) == used
     (choice,) = (event for event in reported if isinstance(event, Choice))
     assert numbers(choice.reason) == shown
@@ -278,7 +311,11 @@ def test_too_little_text_is_reported(
 ) -> None:
     from engine.training.pretraining import mlm_head
 
-    monkeypatch.setattr(mlm_head, "MIN_TOKENS", 10**9)
+    monkeypatch.setattr(
+        mlm_head,
+        "MIN_TOKENS",
+        10**9,
+    )
     project.change_settings({"training.method": "PT"})
     summary, _ = stage_here(project.path, "train")
     assert summary["adapter"] is None

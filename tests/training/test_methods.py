@@ -34,7 +34,12 @@ from engine.training.pretraining.masked_batches import MaskedBatches
 from engine.training.pretraining.mlm_head import MIN_TOKENS, why_unsuitable
 from engine.training.trainer import TrainResult, train
 
-CPU = Hardware("cpu", "float32", 2, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    2,
+    (),
+)
 pytestmark = pytest.mark.usefixtures("every_step_is_reported")
 Pretrain = Callable[..., TrainResult]
 
@@ -49,7 +54,11 @@ def context(reported: list[Event]) -> StageContext:
 # Where it does not apply
 
 
-def changed(tiny: ModelFolder, folder: Path, change: Callable[[Path], None]) -> ModelFolder:
+def changed(
+    tiny: ModelFolder,
+    folder: Path,
+    change: Callable[[Path], None],
+) -> ModelFolder:
     shutil.copytree(tiny.path, folder)
     change(folder)
     return replace(tiny, path=folder)
@@ -107,8 +116,19 @@ def test_all_weights_are_trained_served_and_interpolated(
     tiny: ModelFolder,
     with_head: ModelFolder,
 ) -> None:
-    one = {"pretrain_steps": 1, "warmup": 0.0, "weight_decay": 0.0, "pretrain_learning_rate": 1e-3}
-    result = go(masked, given=bare, model=with_head, pretrain_weights="all", **one)
+    one = {
+        "pretrain_steps": 1,
+        "warmup": 0.0,
+        "weight_decay": 0.0,
+        "pretrain_learning_rate": 1e-3,
+    }
+    result = go(
+        masked,
+        given=bare,
+        model=with_head,
+        pretrain_weights="all",
+        **one,
+    )
     held = adapter(result)
     assert not any(value.any() for name, value in held.items() if "lora_B" in name)
     base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
@@ -129,14 +149,30 @@ def test_all_weights_are_trained_served_and_interpolated(
     )
     for name, value in base.items():
         np.testing.assert_array_equal(served[name], after[name])
-        np.testing.assert_allclose(half[name], (value + after[name]) / 2, atol=1e-7)
+        np.testing.assert_allclose(
+            half[name],
+            (value + after[name]) / 2,
+            atol=1e-7,
+        )
 
 
 def test_fine_tuning_begins_with_all_weights_that_pre_training_changed(
     tiny: ModelFolder, bare: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
-    config = replace(masked, method="PT-FT", pretrain_weights="all", steps=2)
-    result, _ = learn(context([]), tiny, bare, config, CPU, tmp_path)
+    config = replace(
+        masked,
+        method="PT-FT",
+        pretrain_weights="all",
+        steps=2,
+    )
+    result, _ = learn(
+        context([]),
+        tiny,
+        bare,
+        config,
+        CPU,
+        tmp_path,
+    )
     assert result is not None
     before = load_file(tmp_path / PRETRAINING / "adapter" / "adapter_model.safetensors")
     after = adapter(result)
@@ -149,8 +185,16 @@ def test_fine_tuning_begins_with_all_weights_that_pre_training_changed(
     texts = list(bare.queries[:5])
     with torch.no_grad():
         vectors = student.forward(student.query_rows(texts), student.query_prompt_length)
-    encoder = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU)
-    np.testing.assert_allclose(encoder.encode_queries(texts), vectors, atol=1e-5)
+    encoder = TransformerEncoder.load(
+        tiny,
+        adapter=result.adapter,
+        hardware=CPU,
+    )
+    np.testing.assert_allclose(
+        encoder.encode_queries(texts),
+        vectors,
+        atol=1e-5,
+    )
     untouched = TransformerEncoder.load(tiny, hardware=CPU).encode_queries(texts)
     assert np.abs(encoder.encode_queries(texts) - untouched).max() > 1e-2
 
@@ -158,11 +202,20 @@ def test_fine_tuning_begins_with_all_weights_that_pre_training_changed(
 def test_weights_of_another_model_are_refused(
     go: Pretrain, masked: TrainingConfig, bare: TrainingData, tiny: ModelFolder
 ) -> None:
-    result = go(masked, given=bare, pretrain_weights="all", pretrain_steps=1)
+    result = go(
+        masked,
+        given=bare,
+        pretrain_weights="all",
+        pretrain_steps=1,
+    )
     file = result.adapter / "adapter_model.safetensors"
     save_file({**load_file(file), f"{WHOLE}nowhere.weight": np.zeros(3, np.float32)}, file)
     with fails(ModelError, "adapter-mismatch"):
-        TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU)
+        TransformerEncoder.load(
+            tiny,
+            adapter=result.adapter,
+            hardware=CPU,
+        )
 
 
 # Methods
@@ -172,14 +225,31 @@ def test_pt_ft_begins_with_the_pre_trained_adapter(
     tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
     reported: list[Event] = []
-    config = replace(masked, method="PT-FT", steps=1, learning_rate=1e-9, weight_decay=0.0)
-    result, reason = learn(context(reported), tiny, data, config, CPU, tmp_path)
+    config = replace(
+        masked,
+        method="PT-FT",
+        steps=1,
+        learning_rate=1e-9,
+        weight_decay=0.0,
+    )
+    result, reason = learn(
+        context(reported),
+        tiny,
+        data,
+        config,
+        CPU,
+        tmp_path,
+    )
     assert result is not None
     assert reason == ""
     before = load_file(tmp_path / PRETRAINING / "adapter" / "adapter_model.safetensors")
     assert any(value.any() for name, value in before.items() if "lora_B" in name)
     for name, value in adapter(result).items():
-        np.testing.assert_allclose(value, before[name], atol=1e-8)
+        np.testing.assert_allclose(
+            value,
+            before[name],
+            atol=1e-8,
+        )
     steps = [(event.step, event.steps) for event in reported if isinstance(event, TrainStep)]
     assert steps == [*((step, 10) for step in range(1, 11)), (1, 1)]
     chosen = {event.setting: event.value for event in reported if isinstance(event, Choice)}
@@ -206,12 +276,33 @@ def test_pt_ft_broken_off_ends_as_an_unbroken_one(
     def stopping() -> bool:  # at the first safe point after two steps of that phase
         return len(list((tmp_path / "broken" / phase).glob("step-*"))) > 0
 
-    whole, _ = learn(context([]), tiny, data, config, CPU, tmp_path / "whole")
+    whole, _ = learn(
+        context([]),
+        tiny,
+        data,
+        config,
+        CPU,
+        tmp_path / "whole",
+    )
     broken = replace(context([]), should_stop=stopping)
     with pytest.raises(CancelledError):
-        learn(broken, tiny, data, config, CPU, tmp_path / "broken")
+        learn(
+            broken,
+            tiny,
+            data,
+            config,
+            CPU,
+            tmp_path / "broken",
+        )
     reported: list[Event] = []
-    resumed, _ = learn(context(reported), tiny, data, config, CPU, tmp_path / "broken")
+    resumed, _ = learn(
+        context(reported),
+        tiny,
+        data,
+        config,
+        CPU,
+        tmp_path / "broken",
+    )
     assert whole is not None
     assert resumed is not None
     assert same(adapter(whole), adapter(resumed))
@@ -223,7 +314,11 @@ def test_pt_ft_broken_off_ends_as_an_unbroken_one(
 def test_pt_ft_falls_back_to_ft(
     tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
-    model = changed(tiny, tmp_path / "no-mask", drop_mask_token)
+    model = changed(
+        tiny,
+        tmp_path / "no-mask",
+        drop_mask_token,
+    )
     reported: list[Event] = []
     result, reason = learn(
         context(reported), model, data, replace(masked, method="PT-FT"), CPU, tmp_path / "run"
@@ -242,9 +337,20 @@ def test_pt_ft_falls_back_to_ft(
 def test_where_it_does_not_apply_pt_makes_no_adapter(
     tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
-    model = changed(tiny, tmp_path / "decoder", make_decoder)
+    model = changed(
+        tiny,
+        tmp_path / "decoder",
+        make_decoder,
+    )
     reported: list[Event] = []
-    result, reason = learn(context(reported), model, data, masked, CPU, tmp_path / "run")
+    result, reason = learn(
+        context(reported),
+        model,
+        data,
+        masked,
+        CPU,
+        tmp_path / "run",
+    )
     assert (result, "qwen2" in reason) == (None, True)
     assert not (tmp_path / "run").exists()
 
@@ -253,12 +359,30 @@ def test_pt_that_finds_nothing_better_makes_no_adapter(
     tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
-    config = replace(masked, pretrain_learning_rate=0.3, heldout_pool=200)
-    result, reason = learn(context([]), tiny, copies, config, CPU, tmp_path)
+    config = replace(
+        masked,
+        pretrain_learning_rate=0.3,
+        heldout_pool=200,
+    )
+    result, reason = learn(
+        context([]),
+        tiny,
+        copies,
+        config,
+        CPU,
+        tmp_path,
+    )
     assert result is None
     assert "of 10" in reason
     fixed = replace(config, keep="last")
-    last, reason = learn(context([]), tiny, copies, fixed, CPU, tmp_path / "last")
+    last, reason = learn(
+        context([]),
+        tiny,
+        copies,
+        fixed,
+        CPU,
+        tmp_path / "last",
+    )
     assert last is not None, "a table of the paper shows what it harms"
     assert (last.best_step, reason) == (10, "")
 
@@ -274,8 +398,17 @@ def test_an_adapter_of_another_shape_is_no_start(
 def test_a_pre_trained_adapter_is_used_and_interpolated_as_any_other(
     go: Pretrain, masked: TrainingConfig, bare: TrainingData, tiny: ModelFolder
 ) -> None:
-    result = go(masked, given=bare, pretrain_steps=30)
-    one = Hardware("cpu", "float32", 1, ())
+    result = go(
+        masked,
+        given=bare,
+        pretrain_steps=30,
+    )
+    one = Hardware(
+        "cpu",
+        "float32",
+        1,
+        (),
+    )
     texts = bare.chunks[:20]
 
     def vectors(scale: float) -> np.ndarray:
@@ -285,7 +418,11 @@ def test_a_pre_trained_adapter_is_used_and_interpolated_as_any_other(
         return encoder.encode_chunks(texts)
 
     base = TransformerEncoder.load(tiny, hardware=one).encode_chunks(texts)
-    np.testing.assert_allclose(vectors(0.0), base, atol=1e-6)
+    np.testing.assert_allclose(
+        vectors(0.0),
+        base,
+        atol=1e-6,
+    )
     half = vectors(0.5)
     whole = vectors(1.0)
     assert np.abs(whole - base).max() > 1e-2
@@ -305,5 +442,10 @@ def test_counting_the_corpus_can_be_stopped(
         go(masked, should_stop=lambda: True)
     student = Student(tiny, masked, CPU)
     calls: list[int] = []
-    MaskedBatches(student, ["heat"] * 1200, masked, lambda: calls.append(1))
+    MaskedBatches(
+        student,
+        ["heat"] * 1200,
+        masked,
+        lambda: calls.append(1),
+    )
     assert len(calls) == 3

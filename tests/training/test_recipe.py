@@ -74,8 +74,18 @@ def test_the_reason_of_the_scope_differs_by_what_was_set() -> None:
 
 def test_epochs_that_no_check_can_end_are_as_many_as_without_a_gain() -> None:
     no_rankings = np.empty((1, 0), dtype=np.int64)
-    bare = TrainingData(["q"], np.zeros(1, dtype=np.int64), no_rankings, no_rankings, ["a", "b"])
-    checked = replace(bare, heldout_queries=["h"], heldout_positives=np.zeros(1, dtype=np.int64))
+    bare = TrainingData(
+        ["q"],
+        np.zeros(1, dtype=np.int64),
+        no_rankings,
+        no_rankings,
+        ["a", "b"],
+    )
+    checked = replace(
+        bare,
+        heldout_queries=["h"],
+        heldout_positives=np.zeros(1, dtype=np.int64),
+    )
 
     def steps(data: TrainingData, **training: object) -> int:
         settings = validate({"training": training})

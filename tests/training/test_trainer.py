@@ -108,7 +108,11 @@ def test_a_text_is_tokenised_once(
         return tokenised(model, texts)
 
     monkeypatch.setattr(TextModel, "token_rows", counted)
-    run(recipe, steps=12, queries_per_step=40)
+    run(
+        recipe,
+        steps=12,
+        queries_per_step=40,
+    )
     assert {asked[query] for query in data.queries} == {1}
     assert {asked[chunk] for chunk in data.chunks} <= {0, 1}
 
@@ -134,7 +138,12 @@ def test_the_same_seed_gives_the_same_adapter_and_another_does_not(
 def test_a_broken_off_training_ends_as_an_unbroken_one(
     run: Run, recipe: TrainingConfig, stop: int, dropout: float
 ) -> None:
-    whole = run(recipe, "whole", lora_dropout=dropout, graph_memory_mb=0)
+    whole = run(
+        recipe,
+        "whole",
+        lora_dropout=dropout,
+        graph_memory_mb=0,
+    )
     stopper = StopAfter(stop)
     with fails(CancelledError, "cancelled", f"{stop} of 12"):
         run(
@@ -146,7 +155,13 @@ def test_a_broken_off_training_ends_as_an_unbroken_one(
             graph_memory_mb=0,
         )
     seen: list[Event] = []
-    resumed = run(recipe, "broken", emit=seen.append, lora_dropout=dropout, graph_memory_mb=0)
+    resumed = run(
+        recipe,
+        "broken",
+        emit=seen.append,
+        lora_dropout=dropout,
+        graph_memory_mb=0,
+    )
     assert min(event.step for event in seen if isinstance(event, TrainStep)) == stop + 1
     assert any(isinstance(event, Choice) and event.value == str(stop) for event in seen)
     assert same_training(whole, resumed)
@@ -160,7 +175,12 @@ def test_the_time_of_a_training_is_that_of_all_its_runs(
     monkeypatch.setattr("engine.training.loop.time", clock)
     stopper = StopAfter(5)
     with pytest.raises(CancelledError):
-        run(recipe, "broken", emit=stopper, should_stop=stopper.asked)
+        run(
+            recipe,
+            "broken",
+            emit=stopper,
+            should_stop=stopper.asked,
+        )
     state = json.loads((max((tmp_path / "broken").glob("step-*")) / "state.json").read_text())[
         "state"
     ]
@@ -183,11 +203,28 @@ def test_the_last_step_is_kept_where_that_is_asked_for(
     if heldout:
         given = data
     else:
-        given = replace(data, heldout_queries=(), heldout_positives=data.heldout_positives[:0])
-    harmful = replace(recipe, learning_rate=0.1, patience=1, keep="last")
-    last = run(harmful, "last", given=given)
+        given = replace(
+            data,
+            heldout_queries=(),
+            heldout_positives=data.heldout_positives[:0],
+        )
+    harmful = replace(
+        recipe,
+        learning_rate=0.1,
+        patience=1,
+        keep="last",
+    )
+    last = run(
+        harmful,
+        "last",
+        given=given,
+    )
     assert (last.steps, last.best_step, last.ended) == (12, 12, "all steps")
-    plain = run(replace(harmful, eval_every=0), "plain", given=given)
+    plain = run(
+        replace(harmful, eval_every=0),
+        "plain",
+        given=given,
+    )
     assert same(adapter(last), adapter(plain)), "a check changes nothing"
     if heldout:
         assert last.best_ndcg_at_10 == last.history[-1]["ndcg_at_10"]
@@ -206,7 +243,12 @@ def test_stopping_within_a_held_out_check(
         return len(calls) == 1
 
     with pytest.raises(CancelledError):
-        run(recipe, "broken", emit=stopper, should_stop=late)
+        run(
+            recipe,
+            "broken",
+            emit=stopper,
+            should_stop=late,
+        )
     state = json.loads((max((tmp_path / "broken").glob("step-*")) / "state.json").read_text())[
         "state"
     ]
@@ -220,7 +262,12 @@ def test_a_torn_checkpoint_falls_back_to_the_one_before(
 ) -> None:
     stopper = StopAfter(8)
     with pytest.raises(CancelledError):
-        run(recipe, "broken", emit=stopper, should_stop=stopper.asked)
+        run(
+            recipe,
+            "broken",
+            emit=stopper,
+            should_stop=stopper.asked,
+        )
     for damage in ("cut", "flipped", "no state", "torn state"):
         newest = Path(shutil.copytree(tmp_path / "broken", tmp_path / damage)) / "step-00000008"
         payload = bytearray((newest / "tensors.safetensors").read_bytes())
@@ -234,7 +281,11 @@ def test_a_torn_checkpoint_falls_back_to_the_one_before(
         else:
             (newest / "state.json").write_text('{"version": 1, "key"')
         seen: list[Event] = []
-        resumed = run(recipe, damage, emit=seen.append)
+        resumed = run(
+            recipe,
+            damage,
+            emit=seen.append,
+        )
         assert min(event.step for event in seen if isinstance(event, TrainStep)) == 7, (
             damage
         )  # checkpoints: 6 and 8
@@ -264,7 +315,11 @@ def test_a_checkpoint_of_other_settings_or_data_is_not_resumed(
 ) -> None:
     def first_step(**changes: object) -> int:
         seen: list[Event] = []
-        run(recipe, emit=seen.append, **changes)
+        run(
+            recipe,
+            emit=seen.append,
+            **changes,
+        )
         return min((event.step for event in seen if isinstance(event, TrainStep)), default=0)
 
     assert first_step() == 1
@@ -293,7 +348,12 @@ def test_training_that_hurts_ends_early_and_keeps_the_base(
     assert (result.best_step, result.steps) == (0, 20)
     assert result.history[0]["hit_at_10"] == 100
     assert any(isinstance(event, Choice) and "no gain" in event.reason for event in seen)
-    cpu = Hardware("cpu", "float32", 1, ())
+    cpu = Hardware(
+        "cpu",
+        "float32",
+        1,
+        (),
+    )
     adapted = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=cpu).encode_queries(
         data.queries
     )
@@ -305,7 +365,12 @@ def test_training_that_hurts_ends_early_and_keeps_the_base(
 def test_without_held_out_queries_the_last_step_is_kept(
     run: Run, recipe: TrainingConfig, data: TrainingData
 ) -> None:
-    bare = replace(data, heldout_queries=(), heldout_positives=np.empty(0, int), heldout_hard=None)
+    bare = replace(
+        data,
+        heldout_queries=(),
+        heldout_positives=np.empty(0, int),
+        heldout_hard=None,
+    )
     result = run(recipe, given=bare)
     assert (result.steps, result.best_step, result.best_ndcg_at_10) == (12, 12, None)
     assert [entry["step"] for entry in result.history] == list(range(1, 13)), (
@@ -323,7 +388,11 @@ def test_without_held_out_queries_the_last_step_is_kept(
 def test_a_loss_that_is_not_finite_is_an_error(
     run: Run, recipe: TrainingConfig, data: TrainingData
 ) -> None:
-    broken = replace(data, base_queries=np.full((80, 32), np.nan), base_chunks=np.ones((200, 32)))
+    broken = replace(
+        data,
+        base_queries=np.full((80, 32), np.nan),
+        base_chunks=np.ones((200, 32)),
+    )
     with fails(StageError, "training-diverged", "step 1") as caught:
         run(recipe, given=broken)
     assert "learning_rate" in caught.value.to_do
@@ -382,9 +451,22 @@ def test_a_full_disk_is_a_resource_error(
 
 
 @pytest.mark.parametrize("preset", ["paper", "cl"])
-def test_a_preset_to_compare_with_trains(run: Run, data: TrainingData, preset: str) -> None:
-    bare = replace(data, heldout_queries=(), heldout_positives=np.empty(0, int), heldout_hard=None)
-    result = run(PRESETS[preset], given=bare, steps=3)
+def test_a_preset_to_compare_with_trains(
+    run: Run,
+    data: TrainingData,
+    preset: str,
+) -> None:
+    bare = replace(
+        data,
+        heldout_queries=(),
+        heldout_positives=np.empty(0, int),
+        heldout_hard=None,
+    )
+    result = run(
+        PRESETS[preset],
+        given=bare,
+        steps=3,
+    )
     assert result.steps == 3
     assert any(
         np.abs(value).max() > 0 for name, value in adapter(result).items() if "lora_B" in name
@@ -394,7 +476,11 @@ def test_a_preset_to_compare_with_trains(run: Run, data: TrainingData, preset: s
 def test_the_pool_holds_positives_then_hard_then_random_chunks(
     data: TrainingData, recipe: TrainingConfig
 ) -> None:
-    config = replace(recipe, heldout_pool=60, heldout_queries=15)
+    config = replace(
+        recipe,
+        heldout_pool=60,
+        heldout_queries=15,
+    )
     pool = build_pool(data, config)
     assert pool is not None
     assert data.heldout_hard is not None
@@ -411,14 +497,26 @@ def test_measure_by_hand() -> None:
     # Ranks of the positives: 1, 2 (one better), 2 (an equal one of lower number goes first).
     chunks = np.array([[1, 0], [0.8, 0.6], [0.8, 0.6], [0, 1]], dtype=np.float32)
     queries = np.array([[0, 1], [1, 0], [0.8, 0.6]], dtype=np.float32)
-    found = measure(queries, chunks, np.array([3, 1, 2]))
+    found = measure(
+        queries,
+        chunks,
+        np.array([3, 1, 2]),
+    )
     assert found.hit_at_10 == 100
     assert found.ndcg.tolist() == pytest.approx([1, 1 / np.log2(3), 1 / np.log2(3)])
     assert found.ndcg_at_10 == pytest.approx(100 * (1 + 2 / np.log2(3)) / 3)
     far = np.linspace(1, 0.1, 12, dtype=np.float32)[:, None]
-    outside = measure(np.ones((1, 1), np.float32), far, np.array([10]))
+    outside = measure(
+        np.ones((1, 1), np.float32),
+        far,
+        np.array([10]),
+    )
     assert (outside.hit_at_10, outside.ndcg_at_10) == (0, 0)
-    last = measure(np.ones((1, 1), np.float32), far, np.array([9]))
+    last = measure(
+        np.ones((1, 1), np.float32),
+        far,
+        np.array([9]),
+    )
     assert (last.hit_at_10, last.ndcg_at_10) == (100, pytest.approx(100 / np.log2(11)))
 
 
@@ -459,7 +557,12 @@ def test_a_step_that_a_gpu_has_no_memory_for_is_made_again_with_less_at_a_time(
     assert ["graphs" in text for text in reported] == [True, False]
     assert "128 tokens" in reported[1]
     assert found.steps == 4
-    check_same_encoder(tiny, found.adapter, thrifty.adapter, data.chunks[:20])
+    check_same_encoder(
+        tiny,
+        found.adapter,
+        thrifty.adapter,
+        data.chunks[:20],
+    )
     monkeypatch.setattr(
         Student,
         "forward",

@@ -122,7 +122,12 @@ def test_update_of_a_damaged_index_is_an_error(folder: Path, tmp_path: Path) -> 
     (folder / "part-000001.vec").write_bytes(b"")
     (tmp_path / "new").mkdir()
     with pytest.raises(DamagedError):
-        VectorIndex.open(folder).updated(tmp_path / "new", np.array([1]), unit(1), [])
+        VectorIndex.open(folder).updated(
+            tmp_path / "new",
+            np.array([1]),
+            unit(1),
+            [],
+        )
 
 
 def test_files_that_were_checked_are_not_read_again(
@@ -149,4 +154,8 @@ def test_a_full_disk_is_an_error(small_disk: Path, disk_filler: Callable[..., No
     (small_disk / "index").mkdir()
     disk_filler(small_disk, leave=8192)
     with fails(ResourceError, "disk-full"):
-        VectorIndex.build(small_disk / "index", np.arange(3000), unit(3000))
+        VectorIndex.build(
+            small_disk / "index",
+            np.arange(3000),
+            unit(3000),
+        )

@@ -24,7 +24,11 @@ def test_what_is_embedded_already_counts_as_done(tmp_path: Path) -> None:
             )
         progress.clear()
         with stages_in_this_process():
-            run(project, stages=("ingest", "index", "embed"), on_event=note)
+            run(
+                project,
+                stages=("ingest", "index", "embed"),
+                on_event=note,
+            )
     assert {total for _, total in progress} == {5}
     assert min(count for count, _ in progress) > 3
     assert progress[-1] == (5, 5)

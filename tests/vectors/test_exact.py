@@ -39,7 +39,12 @@ def test_nothing_to_compare_with(way: str) -> None:
 def test_many_rows_and_a_mapped_file(way: str, tmp_path: Path) -> None:
     rows = np.random.default_rng(1).normal(size=(9_001, 48)).astype(np.float16)
     rows.tofile(tmp_path / "rows")
-    mapped = np.memmap(tmp_path / "rows", dtype="<f2", mode="r", shape=rows.shape)
+    mapped = np.memmap(
+        tmp_path / "rows",
+        dtype="<f2",
+        mode="r",
+        shape=rows.shape,
+    )
     query = np.random.default_rng(2).normal(size=48).astype(np.float32)
     wide = rows.astype(np.float64)
     expected = wide @ query / np.linalg.norm(wide, axis=1) / np.linalg.norm(query)
@@ -67,11 +72,25 @@ def test_ranks_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-6), ("f16", 1e-3), ("i8", 2e-2)])
-def test_stored_vectors_are_those_of_the_index(tmp_path: Path, dtype: str, error: float) -> None:
+def test_stored_vectors_are_those_of_the_index(
+    tmp_path: Path,
+    dtype: str,
+    error: float,
+) -> None:
     vectors = np.random.default_rng(0).normal(size=(40, 24)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors /= np.linalg.norm(
+        vectors,
+        axis=1,
+        keepdims=True,
+    )
     ids = np.random.default_rng(1).permutation(np.arange(5, 125, 3))
-    VectorIndex.build(tmp_path, ids, vectors, dtype=dtype, sizes=IndexSizes(block=7))
+    VectorIndex.build(
+        tmp_path,
+        ids,
+        vectors,
+        dtype=dtype,
+        sizes=IndexSizes(block=7),
+    )
     keys, stored = VectorIndex.open(tmp_path).stored()
     assert keys.tolist() == sorted(ids.tolist())
     assert stored.dtype == {"f32": np.float32, "f16": np.float16, "i8": np.int8}[dtype]
@@ -82,6 +101,10 @@ def test_stored_vectors_are_those_of_the_index(tmp_path: Path, dtype: str, error
 
 
 def test_an_empty_index(tmp_path: Path) -> None:
-    VectorIndex.build(tmp_path, np.empty(0, np.int64), np.empty((0, 8), np.float32))
+    VectorIndex.build(
+        tmp_path,
+        np.empty(0, np.int64),
+        np.empty((0, 8), np.float32),
+    )
     keys, stored = VectorIndex.open(tmp_path).stored()
     assert (keys.tolist(), stored.shape) == ([], (0, 8))

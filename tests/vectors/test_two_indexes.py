@@ -125,7 +125,12 @@ def test_disk_and_time_of_a_second_index_are_said_before_it_is_made(
     two_encoders: ProjectFolder, semantic: InUseInfo, announced: int
 ) -> None:
     choose(two_encoders, semantic, BASE)
-    completed = engine_here("embed", str(two_encoders.path), "--force", "--json")
+    completed = engine_here(
+        "embed",
+        str(two_encoders.path),
+        "--force",
+        "--json",
+    )
     events = [json.loads(line) for line in completed.stdout.splitlines()]
     reasons = [
         event["reason"]
@@ -298,7 +303,11 @@ def test_semantic_search_keeps_its_encoder_while_another_index_becomes_the_first
     check_scores(two_encoders, semantic, hybrid)
 
 
-def check_scores(project: ProjectFolder, semantic: InUseInfo, hybrid: InUseInfo) -> None:
+def check_scores(
+    project: ProjectFolder,
+    semantic: InUseInfo,
+    hybrid: InUseInfo,
+) -> None:
     """Each mode finds what these encoders, loaded by hand, find."""
     for mode, chosen in (("semantic", semantic), ("hybrid", hybrid)):
         expected = similarities(project, chosen, QUERY)

@@ -23,19 +23,43 @@ from engine.vectors.index import IndexSizes, VectorIndex
 def test_search_agrees_with_brute_force(
     tmp_path: Path, dtype: str, error: float, reopened: bool
 ) -> None:
-    index, ids, vectors = build(tmp_path / "index", 300, dtype)
+    index, ids, vectors = build(
+        tmp_path / "index",
+        300,
+        dtype,
+    )
     if reopened:
         index = VectorIndex.open(tmp_path / "index")
     allowed = np.append(ids[::3], [1, 2, 10**6])
     inside = np.isin(ids, allowed)
     for query in unit(20, seed=1):
         whole = brute_force(query, ids, vectors)
-        part = brute_force(query, ids[inside], vectors[inside])
-        check_ranking(index.search(query, 10), whole, error, exact=dtype == "f32")
-        check_ranking(index.search_among(query, allowed, 10), part, error, exact=dtype == "f32")
+        part = brute_force(
+            query,
+            ids[inside],
+            vectors[inside],
+        )
+        check_ranking(
+            index.search(query, 10),
+            whole,
+            error,
+            exact=dtype == "f32",
+        )
+        check_ranking(
+            index.search_among(query, allowed, 10),
+            part,
+            error,
+            exact=dtype == "f32",
+        )
 
 
-def check_ranking(ranking: Ranking, expected: Ranking, error: float, *, exact: bool) -> None:
+def check_ranking(
+    ranking: Ranking,
+    expected: Ranking,
+    error: float,
+    *,
+    exact: bool,
+) -> None:
     """The 10 best have the similarities of the `expected` ranking of all, up to `error`.
 
     With `exact`, they are also in its order.
@@ -44,9 +68,17 @@ def check_ranking(ranking: Ranking, expected: Ranking, error: float, *, exact: b
     expected_ids, expected_scores = expected
     assert (found_ids.dtype, scores.dtype, len(found_ids)) == (np.int64, np.float32, 10)
     assert (np.diff(scores) <= 0).all()
-    np.testing.assert_allclose(scores, expected_scores[:10], atol=error)
+    np.testing.assert_allclose(
+        scores,
+        expected_scores[:10],
+        atol=error,
+    )
     by_id = dict(zip(expected_ids.tolist(), expected_scores.tolist(), strict=True))
-    np.testing.assert_allclose([by_id[key] for key in found_ids.tolist()], scores, atol=error)
+    np.testing.assert_allclose(
+        [by_id[key] for key in found_ids.tolist()],
+        scores,
+        atol=error,
+    )
     if exact:
         assert found_ids.tolist() == expected_ids[:10].tolist()
 
@@ -54,33 +86,65 @@ def check_ranking(ranking: Ranking, expected: Ranking, error: float, *, exact: b
 @pytest.mark.parametrize("width", [24, 300])
 def test_a_large_index_is_searched_by_a_graph_with_high_recall(tmp_path: Path, width: int) -> None:
     """Vectors of few directions, far from the origin, as those of some encoders."""
-    sizes = IndexSizes(exact_up_to=1000, graph_from=1000, block=700, candidates=128)
+    sizes = IndexSizes(
+        exact_up_to=1000,
+        graph_from=1000,
+        block=700,
+        candidates=128,
+    )
     unscaled = unit(5000, width=12) @ unit(12, seed=3, width=width) + unit(1, seed=7, width=width)
     vectors = unscaled / np.linalg.norm(unscaled, axis=1, keepdims=True)
     for number in range(3):
         (tmp_path / str(number)).mkdir()
-    index = VectorIndex.build(tmp_path / "0", np.arange(3000), vectors[:3000], sizes=sizes)
-    second = index.updated(tmp_path / "1", np.arange(3000, 4900), vectors[3000:4900], range(50))
+    index = VectorIndex.build(
+        tmp_path / "0",
+        np.arange(3000),
+        vectors[:3000],
+        sizes=sizes,
+    )
+    second = index.updated(
+        tmp_path / "1",
+        np.arange(3000, 4900),
+        vectors[3000:4900],
+        range(50),
+    )
     assert second is not None
-    grown = second.updated(tmp_path / "2", np.arange(4900, 5000), vectors[4900:], range(50, 100))
+    grown = second.updated(
+        tmp_path / "2",
+        np.arange(4900, 5000),
+        vectors[4900:],
+        range(50, 100),
+    )
     assert grown is not None
     shares = []
     for query in vectors[4850:4950] + 0.05 * unit(100, seed=2, width=width):
         found_ids, scores = grown.search(query, 10)
         exact, right = grown.search_exactly(query, 10)
-        _, cosines = brute_force(query / np.linalg.norm(query), np.arange(100, 5000), vectors[100:])
+        _, cosines = brute_force(
+            query / np.linalg.norm(query),
+            np.arange(100, 5000),
+            vectors[100:],
+        )
         assert right == pytest.approx(cosines[:10], abs=1e-3)
         shares.append(len(set(found_ids.tolist()) & set(exact.tolist())) / 10)
         assert scores[0] <= right[0] + 1e-6  # both are rounded, differently by each BLAS
     assert list(grown.manifest["graphs"]) == list(second.manifest["parts"])
     assert [rows for rows, _ in grown.manifest["parts"].values()] == [3000, 1900, 100]
-    np.testing.assert_allclose(grown.rows(np.arange(100, 5000)), vectors[100:], atol=1e-3)
+    np.testing.assert_allclose(
+        grown.rows(np.arange(100, 5000)),
+        vectors[100:],
+        atol=1e-3,
+    )
     assert np.mean(shares) >= 0.99
 
 
 def test_ties_come_in_order_of_id(tmp_path: Path) -> None:
     row = unit(1)
-    index = VectorIndex.build(tmp_path, np.array([9, 3, 7, 5]), np.repeat(row, 4, axis=0))
+    index = VectorIndex.build(
+        tmp_path,
+        np.array([9, 3, 7, 5]),
+        np.repeat(row, 4, axis=0),
+    )
     assert index.search(row[0], 4)[0].tolist() == [3, 5, 7, 9]
     assert index.search_among(row[0], np.array([9, 5, 7]), 2)[0].tolist() == [5, 7]
 
@@ -105,7 +169,11 @@ def test_k_below_one_gives_nothing(folder: Path, k: int) -> None:
 
 def test_an_empty_index(tmp_path: Path) -> None:
     none = np.empty(0, np.int64)
-    VectorIndex.build(tmp_path, none, np.empty((0, WIDTH), np.float32))
+    VectorIndex.build(
+        tmp_path,
+        none,
+        np.empty((0, WIDTH), np.float32),
+    )
     index = VectorIndex.open(tmp_path)
     query = unit(1)[0]
     assert (index.count, len(index.keys())) == (0, 0)
@@ -114,7 +182,12 @@ def test_an_empty_index(tmp_path: Path) -> None:
         for part in (*index.search(query, 5), *index.search_among(query, np.array([1]), 5))
     ] == [0] * 4
     (tmp_path / "next").mkdir()
-    grown = VectorIndex.open(tmp_path).updated(tmp_path / "next", np.array([4]), unit(1), [])
+    grown = VectorIndex.open(tmp_path).updated(
+        tmp_path / "next",
+        np.array([4]),
+        unit(1),
+        [],
+    )
     assert grown is not None
     assert grown.search(query, 5)[0].tolist() == [4]
 
@@ -132,45 +205,82 @@ def test_search_among_takes_unknown_repeated_and_no_ids(folder: Path) -> None:
 
 def test_search_among_refuses_another_width_where_no_chunk_is_allowed(folder: Path) -> None:
     with fails(EngineError, "model-changed"):
-        VectorIndex.open(folder).search_among(unit(1)[0, :-1], np.empty(0, np.int64), 9)
+        VectorIndex.open(folder).search_among(
+            unit(1)[0, :-1],
+            np.empty(0, np.int64),
+            9,
+        )
 
 
 def test_a_vector_of_zeros_has_a_finite_score(tmp_path: Path) -> None:
     vectors = np.vstack([unit(1), np.zeros((1, WIDTH), np.float32)])
-    index = VectorIndex.build(tmp_path, np.array([1, 2]), vectors)
+    index = VectorIndex.build(
+        tmp_path,
+        np.array([1, 2]),
+        vectors,
+    )
     for found_ids, scores in (
         index.search(vectors[0], 2),
         index.search_among(vectors[0], np.array([1, 2]), 2),
     ):
         assert found_ids.tolist() == [1, 2]
-        np.testing.assert_allclose(scores, [1, 0], atol=1e-3)
+        np.testing.assert_allclose(
+            scores,
+            [1, 0],
+            atol=1e-3,
+        )
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, folder: Path, bad: float) -> None:
+def test_numbers_that_are_not_finite_are_refused(
+    tmp_path: Path,
+    folder: Path,
+    bad: float,
+) -> None:
     vectors = unit(3)
     vectors[1, 2] = bad
     with fails(EngineError, "vectors-not-finite"):
-        VectorIndex.build(tmp_path, np.arange(3), vectors)
+        VectorIndex.build(
+            tmp_path,
+            np.arange(3),
+            vectors,
+        )
     with fails(EngineError, "vectors-not-finite"):
-        VectorIndex.open(folder).updated(tmp_path, np.arange(1000, 1003), vectors, [])
+        VectorIndex.open(folder).updated(
+            tmp_path,
+            np.arange(1000, 1003),
+            vectors,
+            [],
+        )
     with fails(EngineError, "vectors-not-finite"):
         VectorIndex.open(folder).search(vectors[1], 3)
     with fails(EngineError, "vectors-not-finite"):
-        VectorIndex.open(folder).search_among(vectors[1], ids_of(40), 3)
+        VectorIndex.open(folder).search_among(
+            vectors[1],
+            ids_of(40),
+            3,
+        )
 
 
 def test_a_query_of_another_width_is_an_error(folder: Path) -> None:
     with fails(EngineError, "model-changed"):
         VectorIndex.open(folder).search(unit(1, width=8)[0], 3)
     with fails(EngineError, "model-changed"):
-        VectorIndex.open(folder).search_among(unit(1, width=8)[0], ids_of(40), 3)
+        VectorIndex.open(folder).search_among(
+            unit(1, width=8)[0],
+            ids_of(40),
+            3,
+        )
 
 
 @pytest.mark.parametrize("ids", [[1, 1, 2], [1, 2], [1, -2, 3]])
 def test_ids_that_do_not_fit_are_refused(tmp_path: Path, ids: list[int]) -> None:
     with pytest.raises(ValueError, match="ids"):
-        VectorIndex.build(tmp_path, np.array(ids), unit(3))
+        VectorIndex.build(
+            tmp_path,
+            np.array(ids),
+            unit(3),
+        )
 
 
 # update
@@ -182,7 +292,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
 def test_update_adds_and_removes_in_a_copy(tmp_path: Path, dtype: str) -> None:
-    _, ids, vectors = build(tmp_path / "former", 60, dtype)
+    _, ids, vectors = build(
+        tmp_path / "former",
+        60,
+        dtype,
+    )
     before = contents(tmp_path / "former")
     (tmp_path / "new").mkdir()
     added = np.arange(1000, 1010)
@@ -202,7 +316,11 @@ def test_update_adds_and_removes_in_a_copy(tmp_path: Path, dtype: str) -> None:
         found_ids, scores = index.search(query, 64)
         expected, right = brute_force(query, all_ids, all_vectors)
         assert sorted(found_ids.tolist()) == sorted(all_ids.tolist())
-        np.testing.assert_allclose(scores, right, atol=3e-2)
+        np.testing.assert_allclose(
+            scores,
+            right,
+            atol=3e-2,
+        )
         if dtype == "f32":
             assert found_ids.tolist() == expected.tolist()
         assert not set(index.search_among(query, ids[:6], 6)[0].tolist())
@@ -259,10 +377,19 @@ def test_small_parts_become_one_and_large_ones_are_links(tmp_path: Path) -> None
 
 def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path) -> None:
     sizes = IndexSizes(exact_up_to=50, graph_from=50)
-    index, ids, vectors = build(tmp_path / "0", 64, sizes=sizes)
+    index, ids, vectors = build(
+        tmp_path / "0",
+        64,
+        sizes=sizes,
+    )
     graph = graph_of(tmp_path / "1" / next(iter(index.manifest["parts"])))
     (tmp_path / "1").mkdir()
-    grown = index.updated(tmp_path / "1", np.array([1000]), unit(1, seed=5), ids[:1])
+    grown = index.updated(
+        tmp_path / "1",
+        np.array([1000]),
+        unit(1, seed=5),
+        ids[:1],
+    )
     assert grown is not None
     assert list(grown.manifest["graphs"]) == list(index.manifest["parts"])
     assert graph.samefile(graph_of(tmp_path / "0" / next(iter(index.manifest["parts"]))))
@@ -281,7 +408,11 @@ def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path) -> None:
 
 
 def test_a_large_file_gets_its_graph_when_the_index_becomes_large(tmp_path: Path) -> None:
-    index, _, _ = build(tmp_path / "0", 64, sizes=IndexSizes(exact_up_to=100, graph_from=50))
+    index, _, _ = build(
+        tmp_path / "0",
+        64,
+        sizes=IndexSizes(exact_up_to=100, graph_from=50),
+    )
     assert index.manifest["graphs"] == {}
     # 94 rows, then 114, of which 50 become one file
     for folder, key, rows in (
@@ -304,12 +435,20 @@ def test_a_large_file_gets_its_graph_when_the_index_becomes_large(tmp_path: Path
 
 def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path) -> None:
     rows = unit(3000, width=40)
-    write_graph(tmp_path / "a.usearch", [rows[:1000], rows[1000:]], 40)
+    write_graph(
+        tmp_path / "a.usearch",
+        [rows[:1000], rows[1000:]],
+        40,
+    )
     graph = map_graph(tmp_path / "a.usearch")
     hits = 0
     for query in unit(20, seed=4, width=40):
         cosines = rows @ query
-        places, distances = find_candidates([(0, graph)], query, 256)
+        places, distances = find_candidates(
+            [(0, graph)],
+            query,
+            256,
+        )
         named = set(places.tolist())
         assert distances == pytest.approx(1 - cosines[places], abs=2e-2)
         assert len(named) == 256
@@ -333,7 +472,12 @@ def test_adding_a_known_key_replaces_it(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     key = ids_of(40)[:1]
     fresh = unit(1, seed=8)
-    updated = VectorIndex.open(folder).updated(tmp_path / "new", key, fresh, [])
+    updated = VectorIndex.open(folder).updated(
+        tmp_path / "new",
+        key,
+        fresh,
+        [],
+    )
     assert updated is not None
     found_ids, scores = updated.search(fresh[0], 40)
     assert (updated.count, found_ids[0], len(set(found_ids.tolist()))) == (40, key[0], 40)
@@ -359,9 +503,24 @@ def test_an_index_opens_in_the_form_that_its_manifest_names(
 ) -> None:
     for name in ("plain", "halved"):
         (tmp_path / name).mkdir()
-    plain = VectorIndex.build(tmp_path / "plain", ids_of(40), unit(40), dtype="f32")
-    monkeypatch.setitem(INDEX_FORMS, "halved", Halved.index_form)
-    VectorIndex.build(tmp_path / "halved", ids_of(40), unit(40), similarity=Halved(), dtype="f32")
+    plain = VectorIndex.build(
+        tmp_path / "plain",
+        ids_of(40),
+        unit(40),
+        dtype="f32",
+    )
+    monkeypatch.setitem(
+        INDEX_FORMS,
+        "halved",
+        Halved.index_form,
+    )
+    VectorIndex.build(
+        tmp_path / "halved",
+        ids_of(40),
+        unit(40),
+        similarity=Halved(),
+        dtype="f32",
+    )
     assert json.loads((tmp_path / "halved" / "manifest.json").read_text())["form"] == "halved"
     query = unit(1, seed=1)[0]
     ids, scores = VectorIndex.open(tmp_path / "halved").search(query, 40)
@@ -373,9 +532,17 @@ def test_an_index_opens_in_the_form_that_its_manifest_names(
         VectorIndex.open(tmp_path / "halved")
 
 
-def points(count: int, seed: int = 0, width: int = 64) -> np.ndarray:
+def points(
+    count: int,
+    seed: int = 0,
+    width: int = 64,
+) -> np.ndarray:
     """Of hyperbolic space, at distances of 0.2 to 3 from its origin."""
-    lengths = np.random.default_rng([seed, 1]).uniform(0.2, 3, (count, 1))
+    lengths = np.random.default_rng([seed, 1]).uniform(
+        0.2,
+        3,
+        (count, 1),
+    )
     directions = np.random.default_rng(seed).normal(size=(count, width))
     return (
         np.sinh(lengths) * directions / np.linalg.norm(directions, axis=1, keepdims=True)
@@ -387,7 +554,14 @@ def test_an_index_ranks_by_lorentz_distance_among_all_of_many(tmp_path: Path) ->
     ids = np.arange(10_000)
     chunks = points(10_000)
     queries = points(50, seed=1)
-    VectorIndex.build(tmp_path, ids, chunks, similarity=Lorentz(), dtype="f32", sizes=sizes)
+    VectorIndex.build(
+        tmp_path,
+        ids,
+        chunks,
+        similarity=Lorentz(),
+        dtype="f32",
+        sizes=sizes,
+    )
     index = VectorIndex.open(tmp_path, sizes)
     assert not index.manifest["graphs"]
     form = Lorentz(1.0)
@@ -404,7 +578,13 @@ def test_points_of_any_length_join_an_index(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
     chunks = points(100)
-    VectorIndex.build(tmp_path / "first", np.arange(100), chunks, similarity=Lorentz(), dtype="f32")
+    VectorIndex.build(
+        tmp_path / "first",
+        np.arange(100),
+        chunks,
+        similarity=Lorentz(),
+        dtype="f32",
+    )
     beyond = chunks[np.argmax(np.linalg.norm(chunks, axis=1))][None] * np.float32(3)
     grown = VectorIndex.open(tmp_path / "first").updated(
         tmp_path / "second", np.array([100]), beyond, []

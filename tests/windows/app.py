@@ -19,7 +19,13 @@ from wine import ROOT, run_python
 
 SECONDS = 1800.0
 STEP_SECONDS = 600
-STEPS = ("files counted", "documents read", "keyword search", "settings", "every step")
+STEPS = (
+    "files counted",
+    "documents read",
+    "keyword search",
+    "settings",
+    "every step",
+)
 TEXTS = {
     "tides.txt": "The ferry waits for high water before it leaves the quay.",
     "lights.txt": "A lighthouse keeper counts ships.",
@@ -53,7 +59,11 @@ def main() -> int:
         for name, text in TEXTS.items():
             (documents / name).write_text(text)
         project = name_path(Path(folder) / "project")
-        run_engine("new", project, name_path(documents))
+        run_engine(
+            "new",
+            project,
+            name_path(documents),
+        )
         walk = name_path(Path(__file__).with_name("walk.py"))
         output = run_walk([walk, project, "lighthouse", "lights.txt"])
         # The run that the app has started may go on, and may have ended.

@@ -23,7 +23,16 @@ from pathlib import Path
 from smoke import run_engine
 from wine import ROOT, build_command, build_environment, windows_path
 
-WORDS = ("anchor", "bollard", "capstan", "davit", "ensign", "fender", "gangway", "hawser")
+WORDS = (
+    "anchor",
+    "bollard",
+    "capstan",
+    "davit",
+    "ensign",
+    "fender",
+    "gangway",
+    "hawser",
+)
 KEYWORDS = "ingest,index"
 ALL = "ingest,index,embed"
 SECONDS = 1800.0
@@ -70,7 +79,12 @@ class Worker:
 
     def kill(self) -> bool:
         """End the process; return whether it was at work."""
-        readable, _, _ = select.select([self._process.stdout], [], [], 0)
+        readable, _, _ = select.select(
+            [self._process.stdout],
+            [],
+            [],
+            0,
+        )
         self._process.kill()
         self._process.wait()
         # Not read to its end: under Wine, a child that was just being created keeps it open.
@@ -138,7 +152,12 @@ class Story:
         environment = build_environment(SECONDS)
         if "engine" not in self.seconds:
             started = time.monotonic()
-            run_engine("run", self.project, "--only", KEYWORDS)
+            run_engine(
+                "run",
+                self.project,
+                "--only",
+                KEYWORDS,
+            )
             self.seconds["engine"] = time.monotonic() - started
             self.add_document()
         run = subprocess.Popen(
@@ -182,8 +201,20 @@ def main(times: int, seed: int) -> int:
             )
         story.end()
         story.add_document()
-        run_engine("run", story.project, "--only", KEYWORDS)
-        output = run_engine("search", story.project, story.words[-1], "--mode", "bm25", "--json")
+        run_engine(
+            "run",
+            story.project,
+            "--only",
+            KEYWORDS,
+        )
+        output = run_engine(
+            "search",
+            story.project,
+            story.words[-1],
+            "--mode",
+            "bm25",
+            "--json",
+        )
         is_found = json.loads(output)["hits"][0]["path"] == f"{story.words[-1]}.txt"
     print(f"{good} of {times} good; {running} runs were at work when they were killed")
     print(f"a last run of the command line finds its document: {is_found}")

@@ -20,7 +20,11 @@ COMPLEX = (
     *("cacos", "cacosh", "casin", "casinh", "catan", "catanh", "ccos", "ccosh", "cexp", "clog"),
     *("conj", "cpow", "csin", "csinh", "csqrt", "ctan", "ctanh"),
 )
-TYPES = {"f": "float", "": "double", "l": "double"}
+TYPES = {
+    "f": "float",
+    "": "double",
+    "l": "double",
+}
 FUNCTIONS = {f"{name}{kind}": (name, kind) for name in REAL + COMPLEX for kind in TYPES}
 HEADER = """
 #include <complex.h>
@@ -83,7 +87,11 @@ def _define(function: str) -> str:
     return f"{start}_pair w_{function}({parameters}) {{ return {call}; }}"
 
 
-def build_shim(needed: set[str], folder: Path, libraries: Path) -> None:
+def build_shim(
+    needed: set[str],
+    folder: Path,
+    libraries: Path,
+) -> None:
     """Compile the shim in `folder` and put it among Windows' `libraries`."""
     complex_names = sorted(needed & FUNCTIONS.keys())
     source = HEADER + "\n".join(_define(name) for name in complex_names)
@@ -93,5 +101,13 @@ def build_shim(needed: set[str], folder: Path, libraries: Path) -> None:
     (folder / "shim.def").write_text("\n".join([f"LIBRARY {SHIM.decode()}", "EXPORTS", *exports]))
     target = libraries / SHIM.decode()
     files = [str(folder / "shim.c"), str(folder / "shim.def")]
-    command = [COMPILER, "-O1", "-shared", "-static", "-o", str(target), *files]
+    command = [
+        COMPILER,
+        "-O1",
+        "-shared",
+        "-static",
+        "-o",
+        str(target),
+        *files,
+    ]
     subprocess.run(command, check=True)

@@ -32,7 +32,11 @@ build_tiny_gguf(Path(sys.argv[2]), template=None, context=512, llama__pooling_ty
 """
 
 
-def run_command(folder: Path, name: str, *arguments: str) -> str:
+def run_command(
+    folder: Path,
+    name: str,
+    *arguments: str,
+) -> str:
     """Run one of the folder's commands as its double click would, and return its output.
 
     Raises RuntimeError if it fails.
@@ -40,7 +44,11 @@ def run_command(folder: Path, name: str, *arguments: str) -> str:
     environment = dict(os.environ) if HERE else build_environment(SECONDS)
     environment.pop("PYTHONPATH", None)
     start = ["cmd", "/c"] if HERE else ["wine", "cmd", "/c"]
-    command = [*start, name_path(folder / name), *arguments]
+    command = [
+        *start,
+        name_path(folder / name),
+        *arguments,
+    ]
     done = subprocess.run(
         command,
         env=environment,
@@ -57,15 +65,37 @@ def run_command(folder: Path, name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def search(folder: Path, project: str, query: str, mode: str) -> str:
+def search(
+    folder: Path,
+    project: str,
+    query: str,
+    mode: str,
+) -> str:
     """Return the file of the first hit."""
-    output = run_command(folder, "engine.cmd", "search", project, query, "--mode", mode, "--json")
+    output = run_command(
+        folder,
+        "engine.cmd",
+        "search",
+        project,
+        query,
+        "--mode",
+        mode,
+        "--json",
+    )
     return str(json.loads(output)["hits"][0]["path"])
 
 
 def adapt(folder: Path, project: str) -> str:
     """Adapt the encoder in two steps, and return the states of the stages that does."""
-    run_command(folder, "engine.cmd", "config", "set", project, "training.steps", "2")
+    run_command(
+        folder,
+        "engine.cmd",
+        "config",
+        "set",
+        project,
+        "training.steps",
+        "2",
+    )
     run_command(folder, "engine.cmd", "adapt", project)
     status = json.loads(run_command(folder, "engine.cmd", "status", project, "--json"))
     states = {stage["stage"]: stage["state"] for stage in status["stages"]}
@@ -74,19 +104,46 @@ def adapt(folder: Path, project: str) -> str:
     return f"train {states['train']}, evaluate {states['evaluate']}"
 
 
-def embed_by_gguf(folder: Path, place: Path, documents: str) -> str:
+def embed_by_gguf(
+    folder: Path,
+    place: Path,
+    documents: str,
+) -> str:
     """Search by an embedding model in a GGUF file, and add a language model in one.
 
     Both have random weights. Return the file of the first hit.
     """
     models = [place / "writer.gguf", place / "encoder.gguf"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    command = [sys.executable, "-c", BUILD_MODEL, *map(str, models)]
-    subprocess.run(command, env=environment, check=True)
+    command = [
+        sys.executable,
+        "-c",
+        BUILD_MODEL,
+        *map(str, models),
+    ]
+    subprocess.run(
+        command,
+        env=environment,
+        check=True,
+    )
     writer, encoder = map(name_path, models)
-    run_command(folder, "engine.cmd", "models", "add", writer)
+    run_command(
+        folder,
+        "engine.cmd",
+        "models",
+        "add",
+        writer,
+    )
     project = name_path(place / "gguf")
-    run_command(folder, "engine.cmd", "new", project, documents, "--model", encoder)
+    run_command(
+        folder,
+        "engine.cmd",
+        "new",
+        project,
+        documents,
+        "--model",
+        encoder,
+    )
     run_command(folder, "engine.cmd", "run", project)
     return search(folder, project, "seagulls", "semantic")
 

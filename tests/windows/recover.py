@@ -26,11 +26,23 @@ def open_project(path: str, documents: str) -> Project:
     if Path(path).exists():
         return Project.open(path)
     model = str(Path(path).with_name("model"))
-    encoder = {"model": model, "device": "cpu", "dtype": "float32"}
-    return Project.create(path, [documents], encoder=encoder)
+    encoder = {
+        "model": model,
+        "device": "cpu",
+        "dtype": "float32",
+    }
+    return Project.create(
+        path,
+        [documents],
+        encoder=encoder,
+    )
 
 
-def run_and_search(project: Project, stages: Sequence[str], words: Sequence[str]) -> str:
+def run_and_search(
+    project: Project,
+    stages: Sequence[str],
+    words: Sequence[str],
+) -> str:
     """Return "good" if the run succeeds and every word finds its document."""
     try:
         with stages_in_this_process():
@@ -50,10 +62,18 @@ def main(path: str, documents: str) -> None:
     with closing(open_project(path, documents)) as project:
         for stage in SEARCH:
             load_stage(stage)
-        print("answer", json.dumps("ready"), flush=True)
+        print(
+            "answer",
+            json.dumps("ready"),
+            flush=True,
+        )
         for line in sys.stdin:
             stages, words = json.loads(line)
-            print("answer", json.dumps(run_and_search(project, stages, words)), flush=True)
+            print(
+                "answer",
+                json.dumps(run_and_search(project, stages, words)),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

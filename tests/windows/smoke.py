@@ -62,7 +62,11 @@ def name_path(path: Path) -> str:
     return str(path) if HERE else windows_path(path)
 
 
-def _search(project: str, query: str, mode: str) -> str:
+def _search(
+    project: str,
+    query: str,
+    mode: str,
+) -> str:
     """Return the file of the first hit."""
     answer = json.loads(run_engine("search", project, query, "--mode", mode, "--json"))
     return str(answer["hits"][0]["path"])
@@ -81,7 +85,12 @@ def _ask_server(project: str) -> None:
         {"jsonrpc": "2.0", "id": 2, "method": "shutdown"},
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    output = run_engine("serve", project, "--stdio", text=text)
+    output = run_engine(
+        "serve",
+        project,
+        "--stdio",
+        text=text,
+    )
     answers = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     first = next(answer for answer in answers if answer.get("id") == 1)
     _expect(first["result"]["hits"][0]["path"], "pier.html")

@@ -73,7 +73,13 @@ def search(project: str, query: str) -> list[str]:
 
 def adapt(project: str) -> None:
     """Adapt in two steps, and look whether an adapter was trained."""
-    run_engine("config", "set", project, "training.steps", "2")
+    run_engine(
+        "config",
+        "set",
+        project,
+        "training.steps",
+        "2",
+    )
     run_engine("adapt", project)
     stages = {
         stage["stage"]: stage
@@ -87,20 +93,36 @@ def adapt(project: str) -> None:
 def judge(project: str) -> None:
     """Answer one hit of a query as right."""
     before = json.loads(run_engine("status", project, "--json"))["counts"]["judged_queries"]
-    run_engine("judge", project, "--query", "who orders the spare parts", text="y\nq\n")
+    run_engine(
+        "judge",
+        project,
+        "--query",
+        "who orders the spare parts",
+        text="y\nq\n",
+    )
     after = json.loads(run_engine("status", project, "--json"))["counts"]["judged_queries"]
     expect(after == before + 1, f"{before} judged queries before, {after} after")
 
 
 def export(project: str, place: Path) -> None:
     """Export the adapter, chunks and the encoder as ONNX."""
-    run_engine("export", project, name_path(place), "--only", "adapter,chunks,onnx")
+    run_engine(
+        "export",
+        project,
+        name_path(place),
+        "--only",
+        "adapter,chunks,onnx",
+    )
     names = {path.name for path in place.rglob("*")}
     expect("adapter_model.safetensors" in names, f"no adapter among {sorted(names)}")
     expect("model.onnx" in names, f"no ONNX model among {sorted(names)}")
 
 
-def move(project: str, place: Path, query: str) -> None:
+def move(
+    project: str,
+    place: Path,
+    query: str,
+) -> None:
     """Bundle the project, check the file, and search in what is unpacked from it."""
     bundle = name_path(place / "moved.bundle")
     run_engine("bundle", project, bundle)
@@ -156,7 +178,11 @@ def keep_up(project: str, documents: Path) -> None:
     with started("watch", project) as child:
         time.sleep(PAUSE_SECONDS)
         (documents / "zebra.txt").write_text("The zebra eats oats in the stable.")
-        wait_for(lambda: "zebra.txt" in search(project, "zebra oats"), "finding a new file", child)
+        wait_for(
+            lambda: "zebra.txt" in search(project, "zebra oats"),
+            "finding a new file",
+            child,
+        )
     # A stage notices within seconds that the process that started it was killed.
     wait_for(
         lambda: not json.loads(run_engine("status", project, "--json"))["running"],

@@ -44,12 +44,26 @@ CHOSEN = ("-m", "not slow")
 HERE = "--here" in sys.argv
 
 
-def run_tests(tests: str, log: Path, record: Path) -> None:
+def run_tests(
+    tests: str,
+    log: Path,
+    record: Path,
+) -> None:
     """Run pytest, with its output in a log."""
-    command = ["-m", "pytest", *OPTIONS, *CHOSEN, tests]
+    command = [
+        "-m",
+        "pytest",
+        *OPTIONS,
+        *CHOSEN,
+        tests,
+    ]
     if HERE:
         program = [sys.executable, *command]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), RECORD: str(record)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "tests"),
+            RECORD: str(record),
+        }
     else:
         program = build_command(command)
         environment = build_environment(SECONDS)

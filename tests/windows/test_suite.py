@@ -72,11 +72,23 @@ def test_nobody_waits_for_a_process_that_a_test_has_left_behind(
     suite: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suite, "HERE", False)
-    monkeypatch.setattr(suite, "build_environment", lambda _seconds: dict(os.environ))
+    monkeypatch.setattr(
+        suite,
+        "build_environment",
+        lambda _seconds: dict(os.environ),
+    )
     command = [sys.executable, "-c", LEAVES_A_PROCESS]
-    monkeypatch.setattr(suite, "build_command", lambda _arguments: command)
+    monkeypatch.setattr(
+        suite,
+        "build_command",
+        lambda _arguments: command,
+    )
     log = tmp_path / "tests.log"
-    suite.run_tests("tests", log, tmp_path / "record.jsonl")
+    suite.run_tests(
+        "tests",
+        log,
+        tmp_path / "record.jsonl",
+    )
     psutil.Process(int(log.read_text())).kill()  # it would have ended long after this test's time
 
 
@@ -95,7 +107,14 @@ def test_a_test_that_is_begun_again_counts_as_broken_off_until_it_ends(
 ) -> None:
     recorded = []
     for outcome in ("rerun", "passed"):
-        report = pytest.TestReport("a", ("a.py", 1, "a"), {}, "passed", None, "call")
+        report = pytest.TestReport(
+            "a",
+            ("a.py", 1, "a"),
+            {},
+            "passed",
+            None,
+            "call",
+        )
         report.outcome = outcome  # type: ignore[assignment]
         resume.pytest_runtest_logreport(report)
         recorded.append(resume.read_record(record))

@@ -33,7 +33,13 @@ def make_archive(path: Path, *names: str) -> Path:
 def test_the_embeddable_python_finds_its_modules_and_the_packages(
     windows_zip: ModuleType, tmp_path: Path
 ) -> None:
-    names = ("python.exe", "python3.dll", "python312.dll", "python312.zip", "python312._pth")
+    names = (
+        "python.exe",
+        "python3.dll",
+        "python312.dll",
+        "python312.zip",
+        "python312._pth",
+    )
     archive = make_archive(tmp_path / "embed.zip", *names)
     assert windows_zip.unpack_python(archive, tmp_path / "python") == "3.12"
     assert (tmp_path / "python" / "python.exe").read_text() == "python.exe"
@@ -103,8 +109,18 @@ def test_gguf_models_are_installed_from_the_wheel_that_was_built(
     def keep(command: Sequence[object], **_options: object) -> None:
         commands.append([str(part) for part in command])
 
-    monkeypatch.setattr(windows_zip.subprocess, "run", keep)
-    windows_zip.install_packages(Path("our.whl"), tmp_path, "3.13", tmp_path / "tools", wheels)
+    monkeypatch.setattr(
+        windows_zip.subprocess,
+        "run",
+        keep,
+    )
+    windows_zip.install_packages(
+        Path("our.whl"),
+        tmp_path,
+        "3.13",
+        tmp_path / "tools",
+        wheels,
+    )
     constraints = str(SCRIPT.parents[2] / "constraints.txt")
     assert commands[-1][commands[-1].index(constraints) + 1 :] == wanted
 

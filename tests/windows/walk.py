@@ -25,18 +25,34 @@ def report(step: str) -> None:
     print(f"{step}: done", flush=True)
 
 
-async def walk(pilot: Pilot[Any], query: str, file: str) -> None:
+async def walk(
+    pilot: Pilot[Any],
+    query: str,
+    file: str,
+) -> None:
     """Go through the steps.
 
     Raises AssertionError, with what the screen shows, at one that cannot be reached.
     """
     screen = await opened(pilot, "documents")
     pane = screen.query_one(DocumentsPane)
-    await until(pilot, lambda: pane.scanned is not None, "the files to be counted")
+    await until(
+        pilot,
+        lambda: pane.scanned is not None,
+        "the files to be counted",
+    )
     report("files counted")
     await pilot.press("enter")
-    await until(pilot, lambda: screen.is_at("search"), "the search")
-    await until(pilot, lambda: pane.is_read() and not pane.is_reading(), "the documents")
+    await until(
+        pilot,
+        lambda: screen.is_at("search"),
+        "the search",
+    )
+    await until(
+        pilot,
+        lambda: pane.is_read() and not pane.is_reading(),
+        "the documents",
+    )
     report("documents read")
     search = await searching(pilot)
     await pilot.press("f7")
@@ -51,7 +67,11 @@ async def walk(pilot: Pilot[Any], query: str, file: str) -> None:
     report("settings")
     for step in ("documents", "model", "queries", "index", "train", "result", "search"):
         screen.action_go(step)
-        await until(pilot, partial(screen.is_at, step), f"the step {step}")
+        await until(
+            pilot,
+            partial(screen.is_at, step),
+            f"the step {step}",
+        )
     report("every step")
 
 

@@ -82,21 +82,50 @@ def install_packages(
 
     `wheels`: a folder with llama-cpp-python, whose extra is installed then.
     """
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+    )
     subprocess.run([*pip, "install", "-q", "--upgrade", "--target", tools, "uv"], check=True)
     # pip would choose packages by the markers of this system.
-    command = [sys.executable, "-m", "uv", "pip", "install", "--only-binary", ":all:"]
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--only-binary",
+        ":all:",
+    ]
     for name in SOURCES:
         command += ["--no-binary", name]
-    options = ("--python-platform", PLATFORM, "--python-version", version, "--target", folder)
+    options = (
+        "--python-platform",
+        PLATFORM,
+        "--python-version",
+        version,
+        "--target",
+        folder,
+    )
     pins = ("--constraint", ROOT / "constraints.txt")
     environment = {**os.environ, "PYTHONPATH": str(tools)}
     wanted = [f"{wheel}[desktop]"]
     if wheels is not None:
         # uv keeps the first wheel of a version that it has seen.
         refreshed = ("--refresh-package", "llama-cpp-python")
-        wanted = [*refreshed, "--find-links", str(wheels), f"{wheel}[desktop,llm]"]
-    subprocess.run([*command, *options, *pins, *wanted], env=environment, check=True)
+        wanted = [
+            *refreshed,
+            "--find-links",
+            str(wheels),
+            f"{wheel}[desktop,llm]",
+        ]
+    subprocess.run(
+        [*command, *options, *pins, *wanted],
+        env=environment,
+        check=True,
+    )
     for programs in ("bin", "Scripts"):
         shutil.rmtree(folder / programs, ignore_errors=True)
 
@@ -127,12 +156,23 @@ def pack(folder: Path) -> Path:
     return Path(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
 
 
-def main(python: Path, wheel: Path, target: Path, wheels: Path | None = None) -> None:
+def main(
+    python: Path,
+    wheel: Path,
+    target: Path,
+    wheels: Path | None = None,
+) -> None:
     """Build the folder from scratch."""
     shutil.rmtree(target, ignore_errors=True)
     version = unpack_python(python, target / "python")
     tools = target.with_name("tools")
-    install_packages(wheel, target / "packages", version, tools, wheels)
+    install_packages(
+        wheel,
+        target / "packages",
+        version,
+        tools,
+        wheels,
+    )
     remove_headers(target / "packages")
     move_runtime(target)
     write_starters(target)

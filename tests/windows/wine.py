@@ -27,7 +27,11 @@ def build_environment(seconds: float = 0.0) -> dict[str, str]:
 
     `seconds`: after these, each Python prints where its threads are and ends.
     """
-    folders = (ROOT, ROOT / "tests", Path(__file__).with_name("hook"))
+    folders = (
+        ROOT,
+        ROOT / "tests",
+        Path(__file__).with_name("hook"),
+    )
     return {
         **os.environ,
         "WINEPREFIX": str(PREFIX),
@@ -45,7 +49,12 @@ def build_environment(seconds: float = 0.0) -> dict[str, str]:
 
 def build_command(arguments: Sequence[str]) -> list[str]:
     """Return the command line of Python for Windows."""
-    return ["wine", str(PYTHON / "python.exe"), "-P", *arguments]
+    return [
+        "wine",
+        str(PYTHON / "python.exe"),
+        "-P",
+        *arguments,
+    ]
 
 
 def run_python(arguments: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:

@@ -204,7 +204,11 @@ class DocumentsPane(DocumentsView):
         paths = list(self.corpus.paths)
         removed = paths.pop(number)
         explanation = f"This project stops reading {removed}. The folder itself is not changed.\n"
-        self._change({"corpus.paths": paths}, tree.focus, explanation)
+        self._change(
+            {"corpus.paths": paths},
+            tree.focus,
+            explanation,
+        )
 
     # Reading
 

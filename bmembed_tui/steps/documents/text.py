@@ -17,7 +17,12 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.text import format_count, size_text
 
 STAGES = ("ingest", "index")  # what this step runs
-FORMATS = {"txt": "plain text", "md": "Markdown", "html": "HTML", "beir": "BEIR data set"}
+FORMATS = {
+    "txt": "plain text",
+    "md": "Markdown",
+    "html": "HTML",
+    "beir": "BEIR data set",
+}
 MAX_SHOWN = 500  # rows of the table of files that are left out
 
 
@@ -106,7 +111,12 @@ def build_format_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
     return rows
 
 
-def _build_row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text]:
+def _build_row(
+    name: str,
+    files: int,
+    size: int,
+    style: str,
+) -> tuple[Text, Text, Text]:
     """Return a row of format, files and size, the numbers aligned to the right."""
     files_cell = rich_text(f"{files:,}", style)
     files_cell.justify = "right"

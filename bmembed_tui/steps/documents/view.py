@@ -49,7 +49,11 @@ class DocumentsView(StepPane):
         super().__init__(**options)
         self.corpus: CorpusSettings | None = None
         self._settings_error: EngineError | None = None
-        self._unread = UnreadFiles((), 0, 0)
+        self._unread = UnreadFiles(
+            (),
+            0,
+            0,
+        )
         self._left_out: Sequence[tuple[str, str]] = ()  # path and reason of each row
         self._wanted_scan: Scan | None = None  # for the folders and patterns on the screen
         self.scanned: Scan | None = None  # the scan that gave the counts or the error below
@@ -63,7 +67,11 @@ class DocumentsView(StepPane):
             yield SafeStatic("looking …", id="documents-status")
             with Container(id="documents-parts"):
                 with Vertical(id="documents-files"):
-                    yield SafeTable(id="formats", cursor_type="none", show_cursor=False)
+                    yield SafeTable(
+                        id="formats",
+                        cursor_type="none",
+                        show_cursor=False,
+                    )
                     with Horizontal(classes="pattern-row"):
                         yield SafeLabel("Include")
                         yield PatternField(placeholder="everything", id="include")
@@ -172,7 +180,11 @@ class DocumentsView(StepPane):
             table = self.query_one("#skipped", SafeTable)
             table.clear()
             for path, reason in rows:
-                short_path = fit_text(path, PATH_COLUMNS, keep_end=True)
+                short_path = fit_text(
+                    path,
+                    PATH_COLUMNS,
+                    keep_end=True,
+                )
                 table.add_row(rich_text(short_path), rich_text(reason))
             self._draw_why(0)
         self.query_one("#skipped-part").display = bool(self._left_out)

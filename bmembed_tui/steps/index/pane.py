@@ -29,7 +29,11 @@ class IndexPane(StepPane):
         if not self.query("#primary"):
             return  # the screen is being left
         host = self.host
-        text = format_status(host.status, host.run_state, host.history)
+        text = format_status(
+            host.status,
+            host.run_state,
+            host.history,
+        )
         self.query_one("#index-status", HangingStatic).show(
             text, HEAD if host.status.built("index") else 0
         )

@@ -23,10 +23,18 @@ NOTHING = (
 )
 HEAD = 12  # columns for the heading of a line
 # The automatic choices that are shown, with their headings.
-CHOICES = {"language": "  language", "other languages": "  others", "k": "  depth"}
+CHOICES = {
+    "language": "  language",
+    "other languages": "  others",
+    "k": "  depth",
+}
 
 
-def format_status(status: ProjectStatus, state: RunState, history: History) -> Content:
+def format_status(
+    status: ProjectStatus,
+    state: RunState,
+    history: History,
+) -> Content:
     """Return a few lines each on the index and the rankings, and their progress in a run."""
     lines = []
     if state.running and state.current in STAGES:

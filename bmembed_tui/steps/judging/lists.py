@@ -70,8 +70,16 @@ class ListsScreen(AskingScreen[str]):
 
     def compose_item(self) -> ComposeResult:
         with Container(id="lists"):
-            yield SafeStatic("", id="first-list", classes="list")
-            yield SafeStatic("", id="second-list", classes="list")
+            yield SafeStatic(
+                "",
+                id="first-list",
+                classes="list",
+            )
+            yield SafeStatic(
+                "",
+                id="second-list",
+                classes="list",
+            )
 
     def on_resize(self) -> None:
         self.set_class(self.size.width < MIN_SIDE_BY_SIDE, "-narrow")
@@ -111,8 +119,16 @@ class ListsScreen(AskingScreen[str]):
         width = self.query_one("#asking-body").scrollable_content_region.width
         if self.size.width >= MIN_SIDE_BY_SIDE:
             width = width // 2 - GAP
-        first = format_list("List 1", self._lists.first, width)
-        second = format_list("List 2", self._lists.second, width)
+        first = format_list(
+            "List 1",
+            self._lists.first,
+            width,
+        )
+        second = format_list(
+            "List 2",
+            self._lists.second,
+            width,
+        )
         self.query_one("#first-list", SafeStatic).update(first)
         self.query_one("#second-list", SafeStatic).update(second)
 
@@ -149,7 +165,11 @@ class ListsScreen(AskingScreen[str]):
             self.say(preferences.sentence())
 
 
-def format_list(title: str, passages: Sequence[ListedPassage], width: int) -> Content:
+def format_list(
+    title: str,
+    passages: Sequence[ListedPassage],
+    width: int,
+) -> Content:
     """Return a list under its title: ranks, titles and snippets.
 
     Passages at the same rank in both lists are grey.

@@ -87,7 +87,11 @@ class ModelPane(StepPane):
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="model-scroll"):
-            yield ChoiceRow("Encoder", ENCODERS, id="model-encoder")
+            yield ChoiceRow(
+                "Encoder",
+                ENCODERS,
+                id="model-encoder",
+            )
             with Horizontal(classes="encoder-row for-folder"):
                 yield PathField(
                     files=True,
@@ -95,7 +99,11 @@ class ModelPane(StepPane):
                     id="model-folder",
                 )
                 yield SafeButton("Check", id="model-check")
-            yield ModelList(self._format_encoder, self._format_note, classes="for-folder")
+            yield ModelList(
+                self._format_encoder,
+                self._format_note,
+                classes="for-folder",
+            )
             with Horizontal(classes="encoder-row for-server"):
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="model-endpoint")
             with Horizontal(classes="encoder-row for-server"):
@@ -103,13 +111,41 @@ class ModelPane(StepPane):
                     placeholder="its model; empty where it has one only", id="model-endpoint-model"
                 )
                 yield SafeButton("Use", id="model-server")
-            yield SafeStatic(LOOKING, id="model-note", classes="model-reason")
-            yield ChoiceRow("Device", DEVICES, id="model-device")
-            yield SafeStatic(LOOKING, id="device-note", classes="model-reason")
-            yield ChoiceRow("Precision", PRECISIONS, id="model-dtype")
-            yield SafeStatic(LOOKING, id="dtype-note", classes="model-reason")
-            yield ChoiceRow("Training", [(name, name) for name in PRESETS], id="model-preset")
-            yield SafeStatic("", id="preset-note", classes="model-reason")
+            yield SafeStatic(
+                LOOKING,
+                id="model-note",
+                classes="model-reason",
+            )
+            yield ChoiceRow(
+                "Device",
+                DEVICES,
+                id="model-device",
+            )
+            yield SafeStatic(
+                LOOKING,
+                id="device-note",
+                classes="model-reason",
+            )
+            yield ChoiceRow(
+                "Precision",
+                PRECISIONS,
+                id="model-dtype",
+            )
+            yield SafeStatic(
+                LOOKING,
+                id="dtype-note",
+                classes="model-reason",
+            )
+            yield ChoiceRow(
+                "Training",
+                [(name, name) for name in PRESETS],
+                id="model-preset",
+            )
+            yield SafeStatic(
+                "",
+                id="preset-note",
+                classes="model-reason",
+            )
             yield SafeStatic(
                 "This machine: 'engine doctor' shows the calculations", classes="model-heading"
             )
@@ -140,7 +176,11 @@ class ModelPane(StepPane):
     async def load(self) -> None:
         """Show the settings, and examine the machine if they have changed."""
         show_error = self.query_one("#model-note", SafeStatic).update
-        answer = await await_or_show_error(self, self.ask(ReadSettings()), show_error)
+        answer = await await_or_show_error(
+            self,
+            self.ask(ReadSettings()),
+            show_error,
+        )
         if answer is None:
             return
         former_settings = self._settings
@@ -214,10 +254,20 @@ class ModelPane(StepPane):
     async def _find_encoders(self) -> tuple[EncoderFile | EncoderOffer, ...]:
         """Return the encoders on this machine, then those of the catalogue."""
         project = str(self.host.project.path)
-        output = await run_command("encoders", "list", project, "--json")
+        output = await run_command(
+            "encoders",
+            "list",
+            project,
+            "--json",
+        )
         encoders = parse_answer(tuple[EncoderFile, ...], output)
         try:
-            output = await run_command("encoders", "propose", project, "--json")
+            output = await run_command(
+                "encoders",
+                "propose",
+                project,
+                "--json",
+            )
             proposal = parse_answer(EncoderProposal, output)
         except EngineError:  # the encoders that are here can be chosen all the same
             return encoders
@@ -234,7 +284,11 @@ class ModelPane(StepPane):
     async def examine(self) -> None:
         """Examine the machine and the configured encoder; earlier findings stay until then."""
         show_error = self.query_one("#machine", HangingStatic).show
-        answer = await await_or_show_error(self, self.ask(Examine()), show_error)
+        answer = await await_or_show_error(
+            self,
+            self.ask(Examine()),
+            show_error,
+        )
         if answer is not None:
             self._show_findings(answer.findings)
 
@@ -248,7 +302,11 @@ class ModelPane(StepPane):
         """Check an encoder, and propose it if it is good."""
         note = self.query_one("#model-note", SafeStatic)
         note.update(plain(LOOKING, "$text-muted"))
-        answer = await await_or_show_error(self, self.ask(Examine(path)), note.update)
+        answer = await await_or_show_error(
+            self,
+            self.ask(Examine(path)),
+            note.update,
+        )
         if answer is None:
             return
         model_findings = filter_topic(answer.findings, "model")

@@ -52,7 +52,11 @@ def format_encoder(encoder: EncoderFile) -> Content:
     else:
         sign = plain("✓ ", "$text-success")
     facts = f"  {encoder.place}, {size_text(encoder.size)}: {encoder.problem or encoder.facts}"
-    return Content.assemble(sign, plain(", ".join(encoder.names)), plain(facts, "$text-muted"))
+    return Content.assemble(
+        sign,
+        plain(", ".join(encoder.names)),
+        plain(facts, "$text-muted"),
+    )
 
 
 def format_offer(offer: EncoderOffer, languages: str) -> Content:
@@ -71,7 +75,11 @@ def format_offer(offer: EncoderOffer, languages: str) -> Content:
     elif languages:
         verdict = f": knows {offer.known:.0%} of your documents' text"
     facts = f"  {size_text(offer.size)} to fetch, {offer.languages}{verdict}"
-    return Content.assemble(plain("⇣ ", style), plain(offer.name), plain(facts, "$text-muted"))
+    return Content.assemble(
+        plain("⇣ ", style),
+        plain(offer.name),
+        plain(facts, "$text-muted"),
+    )
 
 
 def format_topic(findings: Iterable[Finding], topic: str) -> Content:

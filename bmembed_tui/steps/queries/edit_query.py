@@ -87,8 +87,17 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
                 with VerticalScroll(id="edit-source"):
                     yield SafeStatic("looking …", id="edit-chunk")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Save", id="save", variant="primary", action="screen.save")
-                yield SafeButton("Cancel", id="cancel", action="screen.close")
+                yield SafeButton(
+                    "Save",
+                    id="save",
+                    variant="primary",
+                    action="screen.save",
+                )
+                yield SafeButton(
+                    "Cancel",
+                    id="cancel",
+                    action="screen.close",
+                )
 
     def on_mount(self) -> None:
         text = self.query_one(QueryText)
@@ -100,9 +109,19 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
     async def load(self) -> None:
         """Show the chunk that the query was made from."""
         note = self.query_one("#edit-note", SafeStatic)
-        query = await await_or_show_error(self, self._ask(ReadQuery(self._row.id)), note.update)
+        query = await await_or_show_error(
+            self,
+            self._ask(ReadQuery(self._row.id)),
+            note.update,
+        )
         if query is not None:
-            text = format_chunk(query.path, query.title, query.chunk, query.span, query.evidence)
+            text = format_chunk(
+                query.path,
+                query.title,
+                query.chunk,
+                query.span,
+                query.evidence,
+            )
             self.query_one("#edit-chunk", SafeStatic).update(text)
 
     @on(QueryText.Submitted)

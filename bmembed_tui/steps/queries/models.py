@@ -21,7 +21,12 @@ async def find_models(context: int) -> tuple[ListedModel, ...]:
 
     Each says whether it fits into memory with `context` tokens. Raises EngineError.
     """
-    output = await run_command("models", "--context", str(context), "--json")
+    output = await run_command(
+        "models",
+        "--context",
+        str(context),
+        "--json",
+    )
     listed = parse_answer(tuple[ListedModel, ...], output)
     return tuple(model for model in listed if model.kind == "language model")
 

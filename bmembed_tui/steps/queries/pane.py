@@ -37,7 +37,12 @@ PRIMARY_LABELS = {
     "busy": "Continue",
     "made": "Continue",
 }
-BUTTONS = {"new": ("only",), "stale": ("only",), "running": ("pause", "stop"), "made": ("again",)}
+BUTTONS = {
+    "new": ("only",),
+    "stale": ("only",),
+    "running": ("pause", "stop"),
+    "made": ("again",),
+}
 
 
 class QueriesPane(StepPane):
@@ -71,8 +76,17 @@ class QueriesPane(StepPane):
     def compose_body(self) -> ComposeResult:
         yield SafeStatic("", id="queries-state")
         views = (("table", "the queries"), ("source", "how they are made"))
-        yield ChoiceRow("Show", views, "source", id="queries-view")
-        yield QuerySource(self.ask, self.host.project.path, id="queries-source")
+        yield ChoiceRow(
+            "Show",
+            views,
+            "source",
+            id="queries-view",
+        )
+        yield QuerySource(
+            self.ask,
+            self.host.project.path,
+            id="queries-source",
+        )
         yield QueryList(self.ask, id="queries-list")
 
     # Hooks
@@ -98,11 +112,19 @@ class QueriesPane(StepPane):
         status = self.host.status
         run = self.host.run_state
         former_state = self.state
-        self.state = find_queries_state(status, run, self.host.is_busy)
+        self.state = find_queries_state(
+            status,
+            run,
+            self.host.is_busy,
+        )
         has_ended = former_state == "running" and self.state != "running"
         if has_ended:
             self._view = ""
-        text = format_state(self.state, status, run)
+        text = format_state(
+            self.state,
+            status,
+            run,
+        )
         line = self.query_one("#queries-state", SafeStatic)
         line.display = bool(text.plain)
         line.update(text)
@@ -122,8 +144,16 @@ class QueriesPane(StepPane):
         source.display = not shows_table
         report = format_generation(self.host.run_state, self.host.history)
         is_visible = not shows_table and self.host.pane is self
-        source.set_state(self.state, report, is_visible=is_visible)
-        drawn_keys = (self.state, shows_table, source.sampling)
+        source.set_state(
+            self.state,
+            report,
+            is_visible=is_visible,
+        )
+        drawn_keys = (
+            self.state,
+            shows_table,
+            source.sampling,
+        )
         if drawn_keys != self._drawn_keys:
             self._drawn_keys = drawn_keys
             self.refresh_bindings()
@@ -215,9 +245,19 @@ class QueriesPane(StepPane):
 
     # Runs
 
-    def _start(self, stages: Sequence[str], *, follow: bool = False, force: bool = False) -> None:
+    def _start(
+        self,
+        stages: Sequence[str],
+        *,
+        follow: bool = False,
+        force: bool = False,
+    ) -> None:
         self.action_stop_sample()
-        self.host.start_run(stages, follow=follow, force=force)
+        self.host.start_run(
+            stages,
+            follow=follow,
+            force=force,
+        )
 
     def action_primary(self) -> None:
         if self.state == "unread":

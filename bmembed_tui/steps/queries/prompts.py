@@ -48,9 +48,18 @@ class PromptsDialog(ModalScreen[None]):
         with Vertical(classes="dialog diagnostics-dialog"):
             yield SafeStatic("Prompts", classes="dialog-title")
             yield SafeStatic(NOTE)
-            yield TextArea(visible(self._text, lines=True), read_only=True, id="prompts")
+            yield TextArea(
+                visible(self._text, lines=True),
+                read_only=True,
+                id="prompts",
+            )
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
+                yield SafeButton(
+                    "Close",
+                    id="close",
+                    variant="primary",
+                    action="screen.dismiss",
+                )
 
     def on_mount(self) -> None:
         self.query_one(TextArea).focus()

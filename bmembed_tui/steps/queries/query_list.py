@@ -71,8 +71,18 @@ class QueryList(Vertical):
             yield SafeLabel("Find")
             yield Field(placeholder="words of a query", id="list-find")
             yield SafeLabel("", id="list-found")
-        yield ChoiceRow("Kind", ((ALL, ALL),), ALL, id="list-kind")
-        yield ChoiceRow("Split", ((ALL, ALL),), ALL, id="list-split")
+        yield ChoiceRow(
+            "Kind",
+            ((ALL, ALL),),
+            ALL,
+            id="list-kind",
+        )
+        yield ChoiceRow(
+            "Split",
+            ((ALL, ALL),),
+            ALL,
+            id="list-split",
+        )
         yield QueryTable(id="list-table")
         yield SafeStatic("", id="list-detail")
 
@@ -143,9 +153,17 @@ class QueryList(Vertical):
             "What is deleted stays deleted when queries are made again. Ranking and training become"
             " stale."
         )
-        count = format_count(len(ids), "query", "queries")
+        count = format_count(
+            len(ids),
+            "query",
+            "queries",
+        )
         answers = (("delete", "Delete"), ("keep", "Keep"))
-        question = QuestionDialog(f"Delete {count}?", text, answers)
+        question = QuestionDialog(
+            f"Delete {count}?",
+            text,
+            answers,
+        )
         if await self.app.push_screen_wait(question) != "delete":
             return
         try:
@@ -187,14 +205,22 @@ class QueryList(Vertical):
             else:
                 offset = 0
                 limit = max(PAGE, row_count)
-            request = replace(self._build_request(), offset=offset, limit=limit)
+            request = replace(
+                self._build_request(),
+                offset=offset,
+                limit=limit,
+            )
             answer = await self._ask(request)
             if self.is_attached:
                 rows = [
                     build_table_row(row, offset + number)
                     for number, row in enumerate(answer.queries)
                 ]
-                self.table.fill(answer.total, rows, offset)
+                self.table.fill(
+                    answer.total,
+                    rows,
+                    offset,
+                )
                 self._show_answer(answer)
         except EngineError as error:
             if self.is_attached:
@@ -291,7 +317,11 @@ def build_table_row(row: QueryRow, number: int) -> QueryRow:
     """
     if row.id:
         return row
-    return replace(row, id=-1 - number, split=LEFT_OUT)
+    return replace(
+        row,
+        id=-1 - number,
+        split=LEFT_OUT,
+    )
 
 
 def format_counts(answer: QueryPage) -> Content:

@@ -29,7 +29,13 @@ WIDE = 84  # columns from which the chunk is shown next to the queries
 
 async def make_sample(project: Path) -> Sample:
     """Return the answer of `engine sample`. Raises EngineError."""
-    output = await run_command("sample", str(project), "--count", str(CHUNKS), "--json")
+    output = await run_command(
+        "sample",
+        str(project),
+        "--count",
+        str(CHUNKS),
+        "--json",
+    )
     return parse_answer(Sample, output)
 
 
@@ -82,7 +88,11 @@ class QuerySample(Container):
 
     @work(exclusive=True, group="sample")
     async def _sample(self) -> None:
-        sample = await await_or_show_error(self, make_sample(self._project), self.show_message)
+        sample = await await_or_show_error(
+            self,
+            make_sample(self._project),
+            self.show_message,
+        )
         if sample is not None:
             self.show(sample)
 
@@ -126,7 +136,13 @@ class QuerySample(Container):
         chunk, query = self._lines[number]
         evidence = query.evidence if query else ""
         span = evidence_span(evidence, chunk.chunk)
-        text = format_chunk(chunk.path, chunk.title, chunk.chunk, span, evidence)
+        text = format_chunk(
+            chunk.path,
+            chunk.title,
+            chunk.chunk,
+            span,
+            evidence,
+        )
         self.query_one("#sample-chunk", SafeStatic).update(text)
         self.query_one("#sample-source").scroll_home(animate=False)
 
@@ -141,9 +157,18 @@ def _format_line(chunk: SampledChunk, query: SampledQuery | None) -> Content:
         return plain(f"✗ no query from {chunk.path}: {problem}", "$text-muted")
     kind = plain(f"{query_label(query.kind)}: ", "$text-muted")
     if query.kept:
-        return Content.assemble(plain("✓ ", "$text-success"), kind, plain(query.text))
+        return Content.assemble(
+            plain("✓ ", "$text-success"),
+            kind,
+            plain(query.text),
+        )
     reason = plain(f" — left out: {query.reason}", "$text-muted")
-    return Content.assemble(plain("✗ ", "$text-error"), kind, plain(query.text), reason)
+    return Content.assemble(
+        plain("✗ ", "$text-error"),
+        kind,
+        plain(query.text),
+        reason,
+    )
 
 
 def format_sample(sample: Sample) -> Content:

@@ -87,7 +87,12 @@ class QuerySource(Vertical):
     class Changed(Message):
         """The source was changed, which may change the states of the stages."""
 
-    def __init__(self, ask: Ask, project: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        project: Path,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self._ask = ask
         self._project = project
@@ -99,13 +104,29 @@ class QuerySource(Vertical):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="source-scroll", can_focus=False):
-            yield ChoiceRow("Made by", BACKENDS, id="source-backend")
-            yield SafeStatic("", id="source-meaning", classes="source-note")
+            yield ChoiceRow(
+                "Made by",
+                BACKENDS,
+                id="source-backend",
+            )
+            yield SafeStatic(
+                "",
+                id="source-meaning",
+                classes="source-note",
+            )
             with Horizontal(classes="source-row for-gguf"):
                 yield SafeLabel("GGUF file")
-                yield PathField(files=True, placeholder="/path/to/model.gguf", id="source-gguf")
+                yield PathField(
+                    files=True,
+                    placeholder="/path/to/model.gguf",
+                    id="source-gguf",
+                )
                 yield SafeButton("Use", id="use-gguf")
-            yield ModelList(format_model, format_models_note, id="source-models")
+            yield ModelList(
+                format_model,
+                format_models_note,
+                id="source-models",
+            )
             with Horizontal(classes="source-row for-endpoint"):
                 yield SafeLabel("Address")
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="source-endpoint")
@@ -119,7 +140,11 @@ class QuerySource(Vertical):
                     files=True, placeholder="/path/to/queries.jsonl", id="source-import"
                 )
                 yield SafeButton("Import", id="use-imported")
-            yield SafeStatic("", id="source-note", classes="source-note")
+            yield SafeStatic(
+                "",
+                id="source-note",
+                classes="source-note",
+            )
             yield SafeButton("Show a sample", id="sample-button")
             yield SafeStatic("", id="source-report")
             yield QuerySample(self._project, id="sample")
@@ -138,7 +163,11 @@ class QuerySource(Vertical):
         """
         if self.query_one(ChangeLine).waiting:
             return
-        answer = await await_or_show_error(self, self._ask(ReadSettings()), self.show_note)
+        answer = await await_or_show_error(
+            self,
+            self._ask(ReadSettings()),
+            self.show_note,
+        )
         queries = self._queries
         if answer is not None:
             queries = validate(answer.settings).queries
@@ -208,7 +237,13 @@ class QuerySource(Vertical):
 
     # The sample
 
-    def set_state(self, state: str, report: Content, *, is_visible: bool) -> None:
+    def set_state(
+        self,
+        state: str,
+        report: Content,
+        *,
+        is_visible: bool,
+    ) -> None:
         """Set how far the queries are, and show what the stage reports.
 
         `is_visible`: whether this widget is on the screen.
@@ -354,8 +389,16 @@ class QuerySource(Vertical):
     @work(exclusive=True, group="import")
     async def _import_file(self, file: str, backend: str) -> None:
         """Import queries from a file, and propose the backend that uses them."""
-        command = run_command("import-queries", str(self._project), file)
-        output = await await_or_show_error(self, command, self.show_note)
+        command = run_command(
+            "import-queries",
+            str(self._project),
+            file,
+        )
+        output = await await_or_show_error(
+            self,
+            command,
+            self.show_note,
+        )
         if output is None:
             return
         uses_imports = self._backend in ("imported", "both")

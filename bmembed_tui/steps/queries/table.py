@@ -48,7 +48,12 @@ class QueryTable(SafeTable):
             return self.queries[self.cursor_row]
         return None
 
-    def fill(self, total: int, rows: Sequence[QueryRow], offset: int) -> None:
+    def fill(
+        self,
+        total: int,
+        rows: Sequence[QueryRow],
+        offset: int,
+    ) -> None:
         """Show `rows` from `offset` on, of `total`. The cursor keeps its place."""
         is_unchanged = total == self.total and self.queries[offset:] == [*rows]
         self.total = total
@@ -76,7 +81,11 @@ class QueryTable(SafeTable):
         if not offset:
             self._draw_columns(is_wide)
         for row in self.queries[offset:]:
-            cells = [self._format_text(row), query_label(row.kind), query_label(row.split)]
+            cells = [
+                self._format_text(row),
+                query_label(row.kind),
+                query_label(row.split),
+            ]
             if is_wide:
                 cells.append(fit_text(row.path, DOCUMENT_WIDTH))
             self.add_row(*cells)

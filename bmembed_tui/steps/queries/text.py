@@ -20,7 +20,11 @@ NONE_MADE = (
 )
 
 
-def find_queries_state(status: ProjectStatus, run: RunState, is_busy: bool) -> str:
+def find_queries_state(
+    status: ProjectStatus,
+    run: RunState,
+    is_busy: bool,
+) -> str:
     """Return unknown, unread, new, running, busy, stale or made.
 
     running: a run is at a stage up to generate, or is being started. busy: a run is at a later
@@ -39,7 +43,11 @@ def find_queries_state(status: ProjectStatus, run: RunState, is_busy: bool) -> s
     return "stale" if status.counts.get("queries") else "new"
 
 
-def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
+def format_state(
+    state: str,
+    status: ProjectStatus,
+    run: RunState,
+) -> Content:
     """Return the line on the state, with what to do; empty if there is nothing to say."""
     if state == "unknown" and status.problem:
         return plain(f"✗ problem: {status.problem.what}", "bold $text-error")
@@ -97,10 +105,18 @@ def format_chunk(
     heading = [plain(path, "$text-muted"), plain(title, "bold")]
     head = Content("\n").join(part for part in heading if part.plain)
     if chunk:
-        body = mark_spans(chunk, [span] if span else [], lines=True)
+        body = mark_spans(
+            chunk,
+            [span] if span else [],
+            lines=True,
+        )
     else:
         body = plain("The document is gone.")
-    parts = [head, Content("\n\n"), body]
+    parts = [
+        head,
+        Content("\n\n"),
+        body,
+    ]
     if evidence and span is None:
         parts.append(plain(f"\n\nIts evidence: {evidence}", lines=True))
     return Content.assemble(*parts)

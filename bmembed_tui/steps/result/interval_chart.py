@@ -75,7 +75,12 @@ def _format_intervals(figures: Sequence[Figure]) -> list[str]:
     return [text.ljust(width) for text in texts]
 
 
-def draw_interval(interval: Interval, low: float, high: float, width: int) -> str:
+def draw_interval(
+    interval: Interval,
+    low: float,
+    high: float,
+    width: int,
+) -> str:
     """Return `├──●──┤` in `width` cells, where the first cell is `low` and the last is `high`."""
 
     def find_cell(value: float) -> int:

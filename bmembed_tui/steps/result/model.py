@@ -18,9 +18,20 @@ STRICTER = (
     "▲ is of one line by itself. What is in use is decided by a stricter test, which allows for the"
     " number of encoders compared and for rare losses."
 )
-METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
+METRICS = (
+    "ndcg@10",
+    "hit@1",
+    "hit@10",
+    "mrr@10",
+    "recall@10",
+)
 # By the verdict on a difference.
-VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "=", "proves nothing": "·"}
+VERDICT_SIGNS = {
+    "better": "▲",
+    "worse": "▼",
+    "no difference shown": "=",
+    "proves nothing": "·",
+}
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,11 @@ class ResultPane(StepPane):
         if table.left_out:
             title += f" ({table.left_out} without an answer in the corpus are left out)"
         self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}", "bold", lines=True))
-        figures = list_figures(table, self._metric, result.own_systems)
+        figures = list_figures(
+            table,
+            self._metric,
+            result.own_systems,
+        )
         self.query_one("#figures", SafeStatic).update(draw_interval_chart(figures, self._width))
         caution = format_caution(queries, [mode.outcome for mode in result.verdict.modes])
         self.query_one("#caution", SafeStatic).update(f"! {caution}" if caution else "")
@@ -308,7 +312,11 @@ class ResultPane(StepPane):
     async def action_open_report(self) -> None:
         result = await asyncio.to_thread(open_file, self._report)
         if result.problem and self.is_attached:
-            self.notify(result.problem, markup=False, severity="warning")
+            self.notify(
+                result.problem,
+                markup=False,
+                severity="warning",
+            )
 
     def action_lists(self) -> None:
         """Compare the lists of two encoders.

@@ -92,7 +92,11 @@ class AllProjectsScreen(Screen[None]):
         for path in list_recent_projects():
             arguments += ["--also", str(path)]
         try:
-            output = await run_command(*arguments, "--", query)
+            output = await run_command(
+                *arguments,
+                "--",
+                query,
+            )
             answers = parse_answer(tuple[FoundIn, ...], output)
         except EngineError as error:
             self._searched_query = ""
@@ -117,7 +121,11 @@ class AllProjectsScreen(Screen[None]):
             # The list leaves out a heading that is the title, which is another one here.
             headings = tuple(heading for heading in hit.headings if heading != hit.title)
             hits.append(replace(hit, rank=rank, title=title, headings=headings))
-        self.query_one(HitList).show_hits(hits, {}, "No hits. Try other words.")
+        self.query_one(HitList).show_hits(
+            hits,
+            {},
+            "No hits. Try other words.",
+        )
         if hits:
             self.query_one(HitList).focus()
 
@@ -125,4 +133,8 @@ class AllProjectsScreen(Screen[None]):
     def _open_hit(self, event: OptionList.OptionSelected) -> None:
         if self.found:
             answer, hit = self.found[event.option_index]
-            cast(ProjectOpener, self.app).open_hit(answer.path, self._shown_query, hit)
+            cast(ProjectOpener, self.app).open_hit(
+                answer.path,
+                self._shown_query,
+                hit,
+            )

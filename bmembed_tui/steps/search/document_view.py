@@ -60,7 +60,12 @@ class DocumentView(ScrollView, can_focus=True):
         self._goal: tuple[int, int] | None = None
         self.match: int | None = None  # the number of the current mark
 
-    def show(self, text: str, chunk: Span, marks: Sequence[Span]) -> None:
+    def show(
+        self,
+        text: str,
+        chunk: Span,
+        marks: Sequence[Span],
+    ) -> None:
         """Show a document. `chunk`, `marks`: (start, end) in the text; the marks are in order."""
         self._text = text
         self._chunk = chunk
@@ -144,7 +149,12 @@ class DocumentView(ScrollView, can_focus=True):
         elif self._rows:
             top_row = max(0, self._rows.row_of(offset) - above)
             # Forced, since whether there is a scrollbar is known only after the next layout.
-            self.scroll_to(y=top_row, animate=False, immediate=True, force=True)
+            self.scroll_to(
+                y=top_row,
+                animate=False,
+                immediate=True,
+                force=True,
+            )
 
     def show_match(self, number: int) -> None:
         """Make one of the marks the current one, and scroll to it if it is not visible."""

@@ -40,7 +40,13 @@ class WhyDialog(ModalScreen[None]):
         Binding("escape,q,w", "dismiss", "close", id="dialog.close-why")
     ]
 
-    def __init__(self, ask: Ask, query: str, hit: Hit, mode: Mode | None = None) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        query: str,
+        hit: Hit,
+        mode: Mode | None = None,
+    ) -> None:
         super().__init__()
         self._ask = ask
         self._query = query
@@ -60,7 +66,12 @@ class WhyDialog(ModalScreen[None]):
                 yield SafeStatic(rankers, id="why-rankers")
                 yield SafeStatic(plain(f"\n{hit.snippet}", lines=True))
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
+                yield SafeButton(
+                    "Close",
+                    id="close",
+                    variant="primary",
+                    action="screen.dismiss",
+                )
 
     def on_mount(self) -> None:
         self.call_after_refresh(self._set_focus)
@@ -80,7 +91,11 @@ class WhyDialog(ModalScreen[None]):
         explanation_line = self.query_one("#why-rankers", SafeStatic)
 
         def show_error(error: Content) -> None:
-            explanation = format_explanation(self._hit, None, "not known")
+            explanation = format_explanation(
+                self._hit,
+                None,
+                "not known",
+            )
             explanation_line.update(Content("\n").join([explanation, error]))
 
         request = self._ask(Explain(self._query, (self._hit.chunk_id,), self._mode))
@@ -89,7 +104,11 @@ class WhyDialog(ModalScreen[None]):
             explanation_line.update(format_explanation(self._hit, explained))
 
 
-def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "") -> Content:
+def format_explanation(
+    hit: Hit,
+    explained: Explained | None,
+    adapter: str = "",
+) -> Content:
     """Return a line for each ranker, and one on the adapter.
 
     `adapter`: the text of the adapter's line while there is no explanation.
@@ -106,7 +125,11 @@ def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "")
     return Content("\n").join(rows)
 
 
-def format_ranker(name: str, hit: Hit, ranks: RankComparison | None) -> str:
+def format_ranker(
+    name: str,
+    hit: Hit,
+    ranks: RankComparison | None,
+) -> str:
     """Return a ranker's rank, score and share of the score.
 
     The rank is that of the document if hits are grouped by document. A ranker that did not find the

@@ -20,7 +20,11 @@ from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions
 from engine.core.messages.search import MAX_FACETS
 from engine.core.text import format_count, language_name, visible
 
-EXAMPLES = {"paths": "contracts/**, *.md", "after": "YYYY-MM-DD", "before": "YYYY-MM-DD"}
+EXAMPLES = {
+    "paths": "contracts/**, *.md",
+    "after": "YYYY-MM-DD",
+    "before": "YYYY-MM-DD",
+}
 
 
 class FilterRow(Vertical):

@@ -24,7 +24,16 @@ ANSWER_KEYS = (
         "escape", "close_answer", "stop or close the answer", show=False, id="search.close-answer"
     ),
 )
-HIT_ACTIONS = ("preview", "why", "judge", "open_file", "copy_text", "copy_path", "like", "order")
+HIT_ACTIONS = (
+    "preview",
+    "why",
+    "judge",
+    "open_file",
+    "copy_text",
+    "copy_path",
+    "like",
+    "order",
+)
 
 
 class HitActions(SearchView):
@@ -97,7 +106,11 @@ class HitActions(SearchView):
         if hit is None:
             return
         try:
-            await self.judgments.judge(query, hit.chunk_id, relevant)
+            await self.judgments.judge(
+                query,
+                hit.chunk_id,
+                relevant,
+            )
         except EngineError as error:
             self._say(texts.format_problem(error))
         else:

@@ -76,7 +76,12 @@ class HitList(Results):
             return self.hits[self.highlighted]
         return None
 
-    def show_hits(self, hits: Sequence[Hit], judged: Mapping[int, bool], message: str = "") -> None:
+    def show_hits(
+        self,
+        hits: Sequence[Hit],
+        judged: Mapping[int, bool],
+        message: str = "",
+    ) -> None:
         """Show other hits. `message`: shown if there are no hits.
 
         The first hit is selected; if the list has the focus, the selected hit stays selected as
@@ -127,14 +132,28 @@ class HitList(Results):
         title_room = room - len(verdict) - 1
         title = fit_text(hit.title or hit.path, max(4, title_room))
         gap = " " * max(1, room - cell_len(title) - len(verdict))
-        head = [plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style)]
+        head = [
+            plain(f"{hit.rank:>2} "),
+            plain(title, "bold"),
+            plain(gap),
+            plain(verdict, style),
+        ]
         if self._titles_alone:
             return Content.assemble(*head)
         place = format_place(hit)
         if place:
             place = f" · {place}"
-        path = fit_text(hit.path, room - len(place), keep_end=True)
-        facts = (f"{path}{place}", format_more(hit), format_origin(hit), format_heading(hit))
+        path = fit_text(
+            hit.path,
+            room - len(place),
+            keep_end=True,
+        )
+        facts = (
+            f"{path}{place}",
+            format_more(hit),
+            format_origin(hit),
+            format_heading(hit),
+        )
         facts_row = fit_text(" · ".join(filter(None, facts)), room)
         return Content.assemble(
             *head,
@@ -183,10 +202,18 @@ def build_snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
             prefix = "… "
         if number == last and last < len(spans) - 1:
             suffix = " …"
-        yield Content.assemble(plain(f"\n{INDENT}{prefix}", lines=True), text, plain(suffix))
+        yield Content.assemble(
+            plain(f"\n{INDENT}{prefix}", lines=True),
+            text,
+            plain(suffix),
+        )
 
 
-def _shift_marks(marks: Sequence[Span], start: int, end: int) -> list[Span]:
+def _shift_marks(
+    marks: Sequence[Span],
+    start: int,
+    end: int,
+) -> list[Span]:
     """Return the marks that overlap [start, end), relative to `start`."""
     shifted = []
     for first, last in marks:

@@ -86,7 +86,11 @@ def format_more(hit: Hit) -> str:
 
 def format_heading(hit: Hit) -> str:
     """Return the headings above a hit, without repeating its title and sheet."""
-    shown_elsewhere = ("", hit.title, hit.place.removeprefix("sheet "))
+    shown_elsewhere = (
+        "",
+        hit.title,
+        hit.place.removeprefix("sheet "),
+    )
     return " › ".join(heading for heading in hit.headings if heading not in shown_elsewhere)
 
 

@@ -12,7 +12,12 @@ from engine.core.messages.search import Hit, Mode, Reranked, Search
 
 ALL = "all"
 FACETS = ("type", "author", "tag", "language")
-NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "keywords", ALL: "all three"}
+NAMES = {
+    "hybrid": "hybrid",
+    "semantic": "semantic",
+    "bm25": "keywords",
+    ALL: "all three",
+}
 Span = tuple[int, int]
 """Offsets in a text: the first character, and the one after the last."""
 MAX_MATCHES = 50_000
@@ -34,7 +39,11 @@ class Filters:
 
     @property
     def count(self) -> int:
-        texts = (self.paths, self.after, self.before)
+        texts = (
+            self.paths,
+            self.after,
+            self.before,
+        )
         return sum(bool(text.strip()) for text in texts) + len(self.values)
 
     def get_values(self, facet: str) -> tuple[str, ...]:
@@ -164,5 +173,9 @@ def find_terms(text: str, terms: Iterable[str]) -> list[Span]:
         patterns.append(pattern)
     if not patterns:
         return []
-    matches = re.finditer("|".join(patterns), text, re.IGNORECASE)
+    matches = re.finditer(
+        "|".join(patterns),
+        text,
+        re.IGNORECASE,
+    )
     return [match.span() for match in islice(matches, MAX_MATCHES)]

@@ -26,7 +26,13 @@ from engine.core.text import visible
 
 AGAIN = 5.0  # seconds between two searches while documents are being embedded
 # The actions that need an index, besides the choice of a mode.
-NEED_INDEX = ("improve", "filters", "ask", "rerank", "choose_reranker")
+NEED_INDEX = (
+    "improve",
+    "filters",
+    "ask",
+    "rerank",
+    "choose_reranker",
+)
 SETTLE = 0.3  # seconds without a new answer before the judgments of its hits are read
 
 
@@ -159,7 +165,11 @@ class SearchPane(RerankerActions):
         if not self._is_embedding or all(map(self._has_semantic_hits, modes)):
             return
         if not self.searching.question.empty and not self.searching.pending:
-            self.searching.search(self.searching.question, self.mode, again=True)
+            self.searching.search(
+                self.searching.question,
+                self.mode,
+                again=True,
+            )
 
     def search_for(self, text: str) -> None:
         field = self.query_one(QueryInput)
@@ -173,9 +183,18 @@ class SearchPane(RerankerActions):
     def _search_soon(self, event: Input.Changed | FilterRow.Changed) -> None:
         event.stop()
         pause = SERVER_PAUSE if self.host.status.asks_server else DEBOUNCE
-        self._call_after_pause("search", pause, self._search)
+        self._call_after_pause(
+            "search",
+            pause,
+            self._search,
+        )
 
-    def _call_after_pause(self, name: str, seconds: float, call: Callable[[], None]) -> None:
+    def _call_after_pause(
+        self,
+        name: str,
+        seconds: float,
+        call: Callable[[], None],
+    ) -> None:
         """Call a function after a pause; a new call of the same name restarts the pause."""
         if name in self._delays:
             self._delays[name].stop()
@@ -196,7 +215,11 @@ class SearchPane(RerankerActions):
             return
         if question != self.searching.question:
             self.discard_messages()
-        self.searching.search(question, self.mode, again=again)
+        self.searching.search(
+            question,
+            self.mode,
+            again=again,
+        )
         if question.empty:
             self._clear()
         elif not self.query_one("#search-columns").display:
@@ -218,7 +241,11 @@ class SearchPane(RerankerActions):
         self._draw_hits()
         self._show_side()
         self._draw_status()
-        self._call_after_pause("judgments", SETTLE, self._read_judgments)
+        self._call_after_pause(
+            "judgments",
+            SETTLE,
+            self._read_judgments,
+        )
 
     def _read_judgments(self) -> None:
         if self.active_list.hits and not self.searching.question.empty:
@@ -297,7 +324,11 @@ class SearchPane(RerankerActions):
         `by_document`: the best passage of each document, else every passage. `by_date`: the newest
         hits first, else the best.
         """
-        setattr(self, name, not getattr(self, name))
+        setattr(
+            self,
+            name,
+            not getattr(self, name),
+        )
         self._search()
 
     def action_like(self) -> None:

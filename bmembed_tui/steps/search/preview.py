@@ -45,7 +45,12 @@ class PreviewScreen(Screen[None]):
     """
     HELP_NAME = "preview"
 
-    def __init__(self, ask: Ask, hit: Hit, terms: Sequence[str]) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        hit: Hit,
+        terms: Sequence[str],
+    ) -> None:
         super().__init__()
         self._ask = ask
         self._hit = hit
@@ -79,13 +84,21 @@ class PreviewScreen(Screen[None]):
                 self.query_one("#preview-note").display = True
             return
         text = document.text
-        matches = await asyncio.to_thread(find_terms, text, self._terms)
+        matches = await asyncio.to_thread(
+            find_terms,
+            text,
+            self._terms,
+        )
         if not self.is_attached:
             return
         self._text = text
         self._matches = matches
         self._starts = [start for start, _ in matches]
-        self.query_one(DocumentView).show(text, (self._hit.start, self._hit.end), matches)
+        self.query_one(DocumentView).show(
+            text,
+            (self._hit.start, self._hit.end),
+            matches,
+        )
 
     @on(DocumentView.Ready)
     def _show_first_match(self) -> None:
@@ -108,7 +121,11 @@ class PreviewScreen(Screen[None]):
             parts += [f"{format_count(lines, 'line')} in all", self._format_matches()]
         facts = " · " + " · ".join(filter(None, parts))
         path_room = self.app.size.width - len(facts) - 2  # a blank at both sides of the line
-        path = fit_text(self._hit.path, max(10, path_room), keep_end=True)
+        path = fit_text(
+            self._hit.path,
+            max(10, path_room),
+            keep_end=True,
+        )
         self.query_one("#preview-place", SafeStatic).update(plain(path + facts, "$text-muted"))
 
     def _format_matches(self) -> str:

@@ -29,7 +29,11 @@ from engine.settings.load import validate
 from engine.settings.schema import SearchSettings
 
 WHAT = "A reranker reads the best hits again, each together with the query, and orders them."
-USES = (("on", "on"), ("off", "off"), ("auto", "once it proves better"))
+USES = (
+    ("on", "on"),
+    ("off", "off"),
+    ("auto", "once it proves better"),
+)
 NONE_CHOSEN = "None is chosen yet."
 MEASURING = "measuring {} on this machine …"
 IS_SERVER = "{} is a server: it gets each query and the passages found."
@@ -80,7 +84,11 @@ class RerankerActions(HitActions):
 
     def _search_anew(self) -> None:
         if self.is_attached and not self.searching.question.empty:
-            self.searching.search(self.searching.question, self.mode, again=True)
+            self.searching.search(
+                self.searching.question,
+                self.mode,
+                again=True,
+            )
 
 
 class RerankerDialog(ModalScreen[bool]):
@@ -101,12 +109,20 @@ class RerankerDialog(ModalScreen[bool]):
         with Vertical(classes="dialog reranker-dialog"):
             yield SafeStatic("Reranker", classes="dialog-title")
             yield SafeStatic(WHAT, id="reranker-what")
-            yield ChoiceRow("Rerank", USES, id="reranker-use")
+            yield ChoiceRow(
+                "Rerank",
+                USES,
+                id="reranker-use",
+            )
             yield SafeStatic("", id="reranker-speed")
             yield ModelList(self._format_reranker, format_rerankers_note)
             yield ChangeLine(self._ask, id="reranker-change")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Close", id="close", action="screen.close")
+                yield SafeButton(
+                    "Close",
+                    id="close",
+                    action="screen.close",
+                )
 
     def on_mount(self) -> None:
         self.load()
@@ -114,7 +130,11 @@ class RerankerDialog(ModalScreen[bool]):
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
         """Read the settings, show them, and list the rerankers."""
-        answer = await await_or_show_error(self, self._ask(ReadSettings()), self._show_speed)
+        answer = await await_or_show_error(
+            self,
+            self._ask(ReadSettings()),
+            self._show_speed,
+        )
         if answer is not None:
             self._show(validate(answer.settings).search)
             self.query_one(ModelList).find(find_rerankers())
@@ -139,7 +159,11 @@ class RerankerDialog(ModalScreen[bool]):
     async def measure(self) -> None:
         """Show how long the chosen reranker takes on this machine."""
         self._show_speed(MEASURING.format(self._settings.reranker))
-        speed = await await_or_show_error(self, self._ask(MeasureReranker()), self._show_speed)
+        speed = await await_or_show_error(
+            self,
+            self._ask(MeasureReranker()),
+            self._show_speed,
+        )
         if speed is not None:
             self._show_speed(format_speed(speed))
 
@@ -233,7 +257,11 @@ def format_reranker(model: ListedModel, *, is_chosen: bool) -> Content:
         facts = [model.problem]
     elif not model.here:
         sign = plain("⇣ ", "$text-accent")
-        facts = [f"{size_text(model.size)} to fetch", _format_languages(model), model.licence]
+        facts = [
+            f"{size_text(model.size)} to fetch",
+            _format_languages(model),
+            model.licence,
+        ]
         if not model.room:
             facts.append("more than the disk has room for")
     elif is_chosen:
@@ -241,7 +269,11 @@ def format_reranker(model: ListedModel, *, is_chosen: bool) -> Content:
     if not model.problem and not model.fits:
         facts.append(f"takes {size_text(model.memory)}, more memory than is free")
     text = "  " + ", ".join(filter(None, facts))
-    return Content.assemble(sign, plain(model.name), plain(text, "$text-muted"))
+    return Content.assemble(
+        sign,
+        plain(model.name),
+        plain(text, "$text-muted"),
+    )
 
 
 def _format_languages(model: ListedModel) -> str:

@@ -69,7 +69,13 @@ class Searching:
         """Note that the engine's process has ended: the next question loads the encoder again."""
         self.encoder = ""
 
-    def search(self, question: Question, mode: str, *, again: bool = False) -> None:
+    def search(
+        self,
+        question: Question,
+        mode: str,
+        *,
+        again: bool = False,
+    ) -> None:
         """Search in a mode, or in all modes.
 
         Existing answers are kept unless `again`.
@@ -144,19 +150,37 @@ class Searching:
             return
         except EngineError as error:
             text = " ".join(filter(None, (error.what, error.why, format_advice(error))))
-            self._accept(question, mode, Answer(question, mode, (), error=text))
+            self._accept(
+                question,
+                mode,
+                Answer(question, mode, (), error=text),
+            )
 
-    async def _rerank(self, request: Search, answer: Answer, started: float) -> Answer:
+    async def _rerank(
+        self,
+        request: Search,
+        answer: Answer,
+        started: float,
+    ) -> Answer:
         """Return the answer to the same search with the reranker, or `answer` if that fails."""
         # None leaves the choice to the project's settings, which name a reranker.
-        reranking = replace(request, rerank=None, series=f"reranked-{request.mode}")
+        reranking = replace(
+            request,
+            rerank=None,
+            series=f"reranked-{request.mode}",
+        )
         try:
             response = await self._ask(reranking)
         except EngineError:
             return replace(answer, reranking=False)
         return build_answer(answer.question, response, started)
 
-    def _accept(self, question: Question, mode: str, answer: Answer) -> None:
+    def _accept(
+        self,
+        question: Question,
+        mode: str,
+        answer: Answer,
+    ) -> None:
         """Keep an answer, unless there is another question by now."""
         if question == self.question:
             self.pending.discard(mode)
@@ -164,7 +188,11 @@ class Searching:
             self.changed(mode)
 
 
-def build_answer(question: Question, found: Found, started: float) -> Answer:
+def build_answer(
+    question: Question,
+    found: Found,
+    started: float,
+) -> Answer:
     """Return what the step shows of an engine's answer. `started`: by `time.perf_counter`."""
     note = add_app_keys(" ".join(found.notes), found.commands)
     if found.suggestion:
@@ -189,7 +217,12 @@ class Judgments:
     have judgments.
     """
 
-    def __init__(self, ask: Ask, start: Start, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        start: Start,
+        changed: Callable[[], None],
+    ) -> None:
         self._ask = ask
         self._start = start
         self._changed = changed
@@ -218,7 +251,12 @@ class Judgments:
             self.judged_queries = answer.judged_queries
             self._changed()
 
-    async def judge(self, query: str, chunk_id: int, relevant: bool | None) -> None:
+    async def judge(
+        self,
+        query: str,
+        chunk_id: int,
+        relevant: bool | None,
+    ) -> None:
         """Save a judgment; None takes it back.
 
         Raises EngineError, such as ProjectBusyError during a run.

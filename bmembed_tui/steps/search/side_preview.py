@@ -35,6 +35,14 @@ class SidePreview(DocumentView, can_focus=False):
         except EngineError:
             self._shown = 0, ()  # opening the document shows the same error
             return
-        matches = await asyncio.to_thread(find_terms, document.text, terms)
+        matches = await asyncio.to_thread(
+            find_terms,
+            document.text,
+            terms,
+        )
         if self.is_attached:
-            self.show(document.text, (hit.start, hit.end), matches)
+            self.show(
+                document.text,
+                (hit.start, hit.end),
+                matches,
+            )

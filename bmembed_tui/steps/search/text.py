@@ -60,7 +60,11 @@ def format_embedding(run: RunState, *, is_first: bool) -> str:
     """
     if run.current != "embed":
         return ""
-    progress = format_progress(run, "  ", with_bar=True)
+    progress = format_progress(
+        run,
+        "  ",
+        with_bar=True,
+    )
     if not progress and run.stage("embed").progress:
         progress = ", finishing"
     meanwhile = "search works meanwhile"
@@ -140,7 +144,11 @@ def format_everywhere(query: str, answers: Sequence[FoundIn]) -> str:
     return "\n".join([f"{format_count(hits, 'hit')} in {projects_text} for: {query}", *problems])
 
 
-def format_judgment(rank: int, relevant: bool | None, queries: int) -> str:
+def format_judgment(
+    rank: int,
+    relevant: bool | None,
+    queries: int,
+) -> str:
     """Return the outcome of a judgment. `queries`: how many have judgments."""
     verdict = {True: "✓ right", False: "✗ wrong", None: "no mark"}[relevant]
     judged = format_count(queries, "judged question")

@@ -27,7 +27,12 @@ from engine.core.messages.search import MODES, Hit
 WIDE = 116  # columns of the terminal from which three lists are shown side by side
 SIDE = 92  # columns of the step from which the document is shown next to the hits
 TALL = 32  # lines of the terminal from which there is room for an introduction
-KEYS = {"hybrid": "f5", "semantic": "f6", "bm25": "f7", ALL: "f8"}
+KEYS = {
+    "hybrid": "f5",
+    "semantic": "f6",
+    "bm25": "f7",
+    ALL: "f8",
+}
 
 
 class SearchView(StepPane):
@@ -35,8 +40,16 @@ class SearchView(StepPane):
 
     def __init__(self, **options: str) -> None:
         super().__init__(id=options.get("id"))
-        self.searching = Searching(self.ask, self._start, self._show_answer)
-        self.judgments = Judgments(self.ask, self._start, self._show_judgments)
+        self.searching = Searching(
+            self.ask,
+            self._start,
+            self._show_answer,
+        )
+        self.judgments = Judgments(
+            self.ask,
+            self._start,
+            self._show_judgments,
+        )
         self.mode = ""
         self.active: str = MODES[0]
         self.by_document = True
@@ -59,9 +72,17 @@ class SearchView(StepPane):
         yield QueryInput(placeholder="words or a question", id="search-query")
         with Vertical(id="search-nothing"):
             yield SafeStatic("", id="search-nothing-text")
-            yield SafeButton("Read the documents", id="primary", variant="primary")
+            yield SafeButton(
+                "Read the documents",
+                id="primary",
+                variant="primary",
+            )
         with Vertical(id="search-all"):
-            yield ChoiceRow("", (), id="search-modes")
+            yield ChoiceRow(
+                "",
+                (),
+                id="search-modes",
+            )
             yield FilterRow(id="search-filters")
             yield SafeStatic("", id="search-improve")
             yield SafeStatic("", id="search-status")
@@ -80,7 +101,11 @@ class SearchView(StepPane):
 
     def _start(self, work: WorkType[None], group: str) -> None:
         """Start work in a named group, and cancel what is still in progress in that group."""
-        self.run_worker(work, group=group, exclusive=True)
+        self.run_worker(
+            work,
+            group=group,
+            exclusive=True,
+        )
 
     def _show_answer(self, mode: str) -> None:
         """Show the new answer of a mode."""
@@ -219,7 +244,11 @@ class SearchView(StepPane):
         is_pending = mode in self.searching.pending
         follows = mode != "bm25" and (is_first_embedding or is_pending)
         message = answer.error or texts.format_no_hits(answer, by_meaning_follows=follows)
-        self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
+        self._lists[mode].show_hits(
+            answer.hits,
+            self.judgments.judged,
+            message,
+        )
 
     def _draw_status(self) -> None:
         """Draw what each search found, or a message in place of that."""
@@ -234,7 +263,11 @@ class SearchView(StepPane):
         status_text = ""
         if not has_heads or self.question.empty:
             status_text = texts.format_status(self.active, self.searching)
-        self._write("#search-status", self._problem or self._flash or status_text, keep=True)
+        self._write(
+            "#search-status",
+            self._problem or self._flash or status_text,
+            keep=True,
+        )
         self._write("#search-notes", self._format_note())
 
     def _format_note(self) -> str:
@@ -246,7 +279,13 @@ class SearchView(StepPane):
             return ""
         return f"! {answer.note}"
 
-    def _write(self, selector: str, text: str, *, keep: bool = False) -> None:
+    def _write(
+        self,
+        selector: str,
+        text: str,
+        *,
+        keep: bool = False,
+    ) -> None:
         """Write a text to the widget of `selector`; lay it out again only if its height changes.
 
         `keep`: show the line even if its text is empty.

@@ -171,7 +171,13 @@ class LossChart(Vertical):
         if self._with_checks:
             checks = self.curve.held_out
         last_step = steps[-1].step if steps else -1
-        drawn = DrawnState(last_step, len(steps), len(checks), size, self.app.theme)
+        drawn = DrawnState(
+            last_step,
+            len(steps),
+            len(checks),
+            size,
+            self.app.theme,
+        )
         if drawn == self.drawn:
             return
         self._losses = keep_finite((step.step, step.loss) for step in steps)
@@ -224,7 +230,11 @@ class LossChart(Vertical):
         from textual_plot import HiResMode
 
         has_axis = self._is_side_by_side or not self._hit_rates
-        plot = self._prepare_plot(self._plots[0], self._losses, bottom=int(has_axis))
+        plot = self._prepare_plot(
+            self._plots[0],
+            self._losses,
+            bottom=int(has_axis),
+        )
         if plot is None:
             return
         extremes = find_envelope(self._losses, self._columns)
@@ -244,16 +254,33 @@ class LossChart(Vertical):
         """Draw Hit@10 of each check, with a sign at the best."""
         from textual_plot import HiResMode
 
-        plot = self._prepare_plot(self._plots[1], self._hit_rates, bottom=1, top=100.0)
+        plot = self._prepare_plot(
+            self._plots[1],
+            self._hit_rates,
+            bottom=1,
+            top=100.0,
+        )
         if plot is None:
             return
         points = find_envelope(self._hit_rates, self._columns)
         style = self._style("chart--held-out")
         if len(points) > 1:
-            plot.plot(*_axes(points), line_style=style, hires_mode=HiResMode.BRAILLE)
-        plot.scatter(*_axes(points), marker="●", marker_style=style)
+            plot.plot(
+                *_axes(points),
+                line_style=style,
+                hires_mode=HiResMode.BRAILLE,
+            )
+        plot.scatter(
+            *_axes(points),
+            marker="●",
+            marker_style=style,
+        )
         if self._best is not None:  # a vertical line would hide the point
-            plot.scatter(*_axes([self._best]), marker="◆", marker_style=self._style("chart--best"))
+            plot.scatter(
+                *_axes([self._best]),
+                marker="◆",
+                marker_style=self._style("chart--best"),
+            )
 
     @property
     def _best(self) -> Point | None:
@@ -283,7 +310,11 @@ class LossChart(Vertical):
         last_step = max(1.0, *last_steps)
         plot.set_xlimits(-last_step / columns, REACH * last_step)
         plot.set_ylimits(*find_limits(points, rows))
-        plot.set_ticks(max(2, columns // COLUMNS_PER_TICK), max(2, rows // ROWS_PER_TICK), top)
+        plot.set_ticks(
+            max(2, columns // COLUMNS_PER_TICK),
+            max(2, rows // ROWS_PER_TICK),
+            top,
+        )
         return plot
 
     def _style(self, name: str) -> str:

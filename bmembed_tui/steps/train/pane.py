@@ -85,7 +85,13 @@ class TrainPane(StepPane):
         state = host.run_state
         history = host.history
         self._draw_buttons()
-        text = format_status(status, state, history, host.activity, unfolded=self._unfolded)
+        text = format_status(
+            status,
+            state,
+            history,
+            host.activity,
+            unfolded=self._unfolded,
+        )
         self.query_one("#train-status", SafeStatic).update(text)
         curve = self._curve
         is_training = state.running and state.current == "train"
@@ -207,12 +213,21 @@ class TrainPane(StepPane):
                 return
             change.announce(MEASURING)
             project = str(self.host.project.path)
-            output = await run_command("adapt", project, "--dry-run", "--json")
+            output = await run_command(
+                "adapt",
+                project,
+                "--dry-run",
+                "--json",
+            )
             teacher = parse_answer(AdaptationOffer, output).teacher
         except EngineError as error:
             if self.is_attached:
                 change.clear()
-            self.notify(f"{error.what} {error.why}", severity="error", markup=False)
+            self.notify(
+                f"{error.what} {error.why}",
+                severity="error",
+                markup=False,
+            )
             return
         if not self.is_attached:
             return
@@ -222,7 +237,11 @@ class TrainPane(StepPane):
         else:
             changes = {"training.teacher": "cross-encoder", "training.cross_encoder": teacher.name}
             # Before the first training nothing becomes stale, but it takes hours all the same.
-            change.propose(changes, format_teacher(teacher), always_ask=True)
+            change.propose(
+                changes,
+                format_teacher(teacher),
+                always_ask=True,
+            )
 
     @on(ChangeLine.Written)
     def _show_written(self) -> None:
@@ -237,7 +256,13 @@ class TrainPane(StepPane):
     def action_keep(self) -> None:
         """End the training with its best adapter, after a question, since it cannot be resumed."""
         answers = [("go-on", "Train on"), ("keep", "Keep the best")]
-        ask(self.app, "End the training now?", KEEP_QUESTION, answers, keep=self._keep)
+        ask(
+            self.app,
+            "End the training now?",
+            KEEP_QUESTION,
+            answers,
+            keep=self._keep,
+        )
 
     def _keep(self) -> None:
         if self.is_attached and self._is_available("keep"):

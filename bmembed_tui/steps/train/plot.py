@@ -21,10 +21,19 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         with Grid():
             for name in ("margin-top", "margin-left", "plot", "margin-bottom"):
-                yield SoundCanvas(1, 1, id=name)
+                yield SoundCanvas(
+                    1,
+                    1,
+                    id=name,
+                )
         yield Legend(id="legend")
 
-    def set_ticks(self, max_x: int, max_y: int, top: float = inf) -> None:
+    def set_ticks(
+        self,
+        max_x: int,
+        max_y: int,
+        top: float = inf,
+    ) -> None:
         """Show at most `max_x` and `max_y` numbers on the horizontal and the vertical axis.
 
         `top`: the highest number of the vertical axis.
@@ -41,15 +50,29 @@ class FewTicks(NumericAxisFormatter):
         self._count = count
         self._top = top
 
-    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-        ticks = super().get_ticks(min_, max_, self._count)
+    def get_ticks(
+        self,
+        min_: float,
+        max_: float,
+        max_ticks: int = 8,
+    ) -> list[float]:
+        ticks = super().get_ticks(
+            min_,
+            max_,
+            self._count,
+        )
         return [tick for tick in ticks if tick <= self._top]
 
 
 class WholeTicks(FewTicks):
     """At most `count` whole numbers."""
 
-    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+    def get_ticks(
+        self,
+        min_: float,
+        max_: float,
+        max_ticks: int = 8,
+    ) -> list[float]:
         ticks = super().get_ticks(min_, max_, max_ticks)
         return [round(tick) for tick in ticks if isclose(tick, round(tick), abs_tol=1e-6)]
 

@@ -52,12 +52,22 @@ def format_status(
     curve = history.build_curve(state, current=status.done("train"))
     lines: list[Content] = []
     if state.running and state.current == "train":
-        lines += _format_running(state, curve, requested, unfolded=unfolded)
+        lines += _format_running(
+            state,
+            curve,
+            requested,
+            unfolded=unfolded,
+        )
     else:
         if state.running:
             activity = f"▶ {format_current_step(state)}{format_progress(state)}"
             lines.append(plain(activity, "bold"))
-        lines += _format_at_rest(status, state, curve, history.find_record(state, "train"))
+        lines += _format_at_rest(
+            status,
+            state,
+            curve,
+            history.find_record(state, "train"),
+        )
     if unfolded:
         lines += _format_held_out(curve)
     else:

@@ -30,7 +30,12 @@ SIDES: tuple[Side, ...] = get_args(Side)
 """What is encoded: queries or documents."""
 SEMANTIC_SUFFIX = ":semantic"
 """Ending of the names of models that encode for semantic search."""
-STATUS = {2: 400, 3: 409, 4: 503, 6: 503}
+STATUS = {
+    2: 400,
+    3: 409,
+    4: 503,
+    6: 503,
+}
 """HTTP status by the exit code of an error; 500 for all others."""
 Body = TypeVar("Body")
 
@@ -100,7 +105,11 @@ class LocalApi:
             return refused.answer
         except EngineError as error:
             status = STATUS.get(error.exit_code, 500)
-            sentences = (error.what, error.why, error.to_do)
+            sentences = (
+                error.what,
+                error.why,
+                error.to_do,
+            )
             text = " ".join(filter(None, sentences))
             return Answer(status, error_body(status, error.code, text))
         except BaseException as fault:  # even a panic of native code must not end the server
@@ -116,7 +125,12 @@ class LocalApi:
             raise Refused(404, "path-unknown", what)
         if request.method != method:
             what = f"{request.path} takes only {method}."
-            raise Refused(405, "method-not-allowed", what, Allow=method)
+            raise Refused(
+                405,
+                "method-not-allowed",
+                what,
+                Allow=method,
+            )
         return handler(request)
 
     def _models(self, _request: Request) -> Any:
@@ -128,8 +142,16 @@ class LocalApi:
                 encoders.append(f"{label}{SEMANTIC_SUFFIX}")
         names: list[str] = []
         for encoder in encoders:
-            names += [encoder, f"{encoder}:query", f"{encoder}:document"]
-        model = {"object": "model", "created": 0, "owned_by": "bmembed"}
+            names += [
+                encoder,
+                f"{encoder}:query",
+                f"{encoder}:document",
+            ]
+        model = {
+            "object": "model",
+            "created": 0,
+            "owned_by": "bmembed",
+        }
         models = [{"id": name, **model} for name in names]
         return {"object": "list", "data": models}
 
@@ -167,7 +189,12 @@ class LocalApi:
         worker = self._worker(label)
 
         def encode(searcher: ThreadSearcher) -> Encoded:
-            return searcher.ready().encoders.encode(body.input, side, check, mode)
+            return searcher.ready().encoders.encode(
+                body.input,
+                side,
+                check,
+                mode,
+            )
 
         encoded: Encoded = worker.do(encode)
         dimension = encoded.vectors.shape[1]
@@ -181,7 +208,12 @@ class LocalApi:
                 embedding = row.tolist()
             data.append({"object": "embedding", "index": index, "embedding": embedding})
         usage = {"prompt_tokens": encoded.tokens, "total_tokens": encoded.tokens}
-        answer = {"object": "list", "data": data, "model": body.model, "usage": usage}
+        answer = {
+            "object": "list",
+            "data": data,
+            "model": body.model,
+            "usage": usage,
+        }
         if body.terms:
             worker.do(lambda searcher: _add_terms(searcher, body.input, answer, mode))
         return answer
@@ -206,7 +238,11 @@ class LocalApi:
         label, _mode, _side = self._parse_model(body.model)
 
         def score(searcher: ThreadSearcher) -> list[float]:
-            scores = searcher.ready().reranking.scores(body.query, body.documents, check)
+            scores = searcher.ready().reranking.scores(
+                body.query,
+                body.documents,
+                check,
+            )
             return [float(value) for value in scores]
 
         scores: list[float] = self._worker(label).do(score)
@@ -217,7 +253,11 @@ class LocalApi:
             if body.return_documents:
                 result["document"] = {"text": body.documents[index]}
             results.append(result)
-        return {"object": "list", "model": body.model, "results": results}
+        return {
+            "object": "list",
+            "model": body.model,
+            "results": results,
+        }
 
     def _parse_model(self, model: str) -> tuple[str, SearchMode, Side]:
         """Return the project, search mode and side in the name of a model.

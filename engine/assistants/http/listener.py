@@ -62,12 +62,26 @@ class Answer:
 class Refused(Exception):
     """The request is refused with an `answer`."""
 
-    def __init__(self, status: int, code: str, what: str, **headers: str) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        what: str,
+        **headers: str,
+    ) -> None:
         super().__init__(code)
-        self.answer = Answer(status, error_body(status, code, what), headers)
+        self.answer = Answer(
+            status,
+            error_body(status, code, what),
+            headers,
+        )
 
 
-def error_body(status: int, code: str, what: str) -> dict[str, Any]:
+def error_body(
+    status: int,
+    code: str,
+    what: str,
+) -> dict[str, Any]:
     """Return an error in the form that clients of OpenAI's API expect."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     return {"error": {"message": what, "type": kind, "param": None, "code": code}}
@@ -129,7 +143,11 @@ class Listener:
         self.body_seconds = body_seconds
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         try:
-            self._socket = socket.create_server(address, family=family, backlog=max_connections)
+            self._socket = socket.create_server(
+                address,
+                family=family,
+                backlog=max_connections,
+            )
         except OSError as error:
             raise UsageError(
                 f"Port {address[1]} cannot be used.",
@@ -244,7 +262,11 @@ class _Connection:
             body += event.data
             event = self._wait_for_event()
         path = head.target.decode("ascii").partition("?")[0]
-        return Request(head.method.decode("ascii"), path, bytes(body))
+        return Request(
+            head.method.decode("ascii"),
+            path,
+            bytes(body),
+        )
 
     def _check(self, head: h11.Request) -> None:
         """Check everything in the head of a request but its path. Raises Refused."""
@@ -261,13 +283,22 @@ class _Connection:
         scheme, _, token = b",".join(headers[b"authorization"]).partition(b" ")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(token, self._listener.token):
             what = "The token is missing or wrong: send it as Authorization: Bearer TOKEN."
-            raise Refused(401, "token-wrong", what, **{"WWW-Authenticate": "Bearer"})
+            raise Refused(
+                401,
+                "token-wrong",
+                what,
+                **{"WWW-Authenticate": "Bearer"},
+            )
         if headers[b"transfer-encoding"]:
             what = "Send the body with a Content-Length, not in chunks."
             raise Refused(411, "length-missing", what)
         lengths = headers[b"content-length"]
         if lengths and int(lengths[0]) > MAX_BODY:
-            raise Refused(413, "request-too-large", f"The body is larger than {MAX_BODY:,} bytes.")
+            raise Refused(
+                413,
+                "request-too-large",
+                f"The body is larger than {MAX_BODY:,} bytes.",
+            )
         if not head.target.startswith(b"/"):
             raise Refused(400, "request-malformed", "The target of the request must be a path.")
 

@@ -29,7 +29,11 @@ def read_token(path: Path) -> str:
     EngineError if the file cannot be used.
     """
     with disk_errors(f"{path} could not be used."):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         if not os.path.lexists(path):
             _write_token(path)
         status = path.lstat()

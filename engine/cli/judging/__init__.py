@@ -92,9 +92,18 @@ def judge(
             )
             return
         system_lists = SystemLists(project.folder, _check_mode(mode))
-        pooler = open_pooler(project.folder, system_lists, depth, every_hit=every_hit)
+        pooler = open_pooler(
+            project.folder,
+            system_lists,
+            depth,
+            every_hit=every_hit,
+        )
         try:
-            session = JudgingSession(project.folder, pooler, KnownAnswers(project.folder))
+            session = JudgingSession(
+                project.folder,
+                pooler,
+                KnownAnswers(project.folder),
+            )
             if wanted:
                 ended = session.run(name_queries(wanted), None)
             else:
@@ -117,4 +126,9 @@ def _check_mode(mode: str | None) -> ListMode | None:
 
     if mode in (None, "semantic", "hybrid"):
         return cast("ListMode | None", mode)
-    raise unknown_name("search mode", str(mode), ("semantic", "hybrid"), code="search-mode-unknown")
+    raise unknown_name(
+        "search mode",
+        str(mode),
+        ("semantic", "hybrid"),
+        code="search-mode-unknown",
+    )

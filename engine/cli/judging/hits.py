@@ -18,8 +18,19 @@ if TYPE_CHECKING:
     from engine.service.judging_queue import KnownAnswers, ToJudge
     from engine.service.pooling import FocusedPooler, PooledHit, Pooler
 
-LETTERS = {"y": "right", "n": "wrong", "s": "skip", "u": "undo", "q": "quit"}
-ANSWERS = {**LETTERS, **{word: word for word in LETTERS.values()}, "yes": "right", "no": "wrong"}
+LETTERS = {
+    "y": "right",
+    "n": "wrong",
+    "s": "skip",
+    "u": "undo",
+    "q": "quit",
+}
+ANSWERS = {
+    **LETTERS,
+    **{word: word for word in LETTERS.values()},
+    "yes": "right",
+    "no": "wrong",
+}
 PROMPT = f"[{'/'.join(LETTERS)}] "
 HELP = "y right · n wrong · s skip · u undo · q quit"
 ORIGINS = {
@@ -129,7 +140,13 @@ class JudgingSession:
         from engine.service.judging_queue import gather
 
         with self._console.status("Searching …"):
-            gathered = gather(self._project, self._pooler, self._known, queries, most)
+            gathered = gather(
+                self._project,
+                self._pooler,
+                self._known,
+                queries,
+                most,
+            )
         self._considered = gathered.considered
         self._settled = gathered.settled
         self._subjects = [
@@ -208,7 +225,12 @@ class JudgingSession:
                 return answer
             if answer != "undo":
                 relevant = {"right": True, "wrong": False}.get(answer)
-                self._keep(subject, place, relevant, skipped=answer == "skip")
+                self._keep(
+                    subject,
+                    place,
+                    relevant,
+                    skipped=answer == "skip",
+                )
                 number += 1
             elif number == 0:
                 self._say("There is nothing to undo.", "yellow")
@@ -317,7 +339,11 @@ def show_summary(summary: Summary) -> None:
     if not summary.queries:
         print_note("Every hit of the project's queries is marked. Use --query to judge others.")
     elif summary.open:
-        hits_left = format_count(summary.open, "hit is", "hits are")
+        hits_left = format_count(
+            summary.open,
+            "hit is",
+            "hits are",
+        )
         print_note(f"{hits_left} left to judge; the same command continues there.")
     if summary.judged_deciding < summary.judged_needed:
         print_note(f"{summary.judged_show}. A question counts once a hit of it is judged right.")

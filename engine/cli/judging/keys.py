@@ -23,7 +23,11 @@ def ask_for_key(
     `explanation`: a reminder of the keys, printed after any other key.
     """
     while True:
-        console.print(prompt, end="", markup=False)
+        console.print(
+            prompt,
+            end="",
+            markup=False,
+        )
         key = read_key()
         if key is None:
             console.print()
@@ -32,7 +36,11 @@ def ask_for_key(
         console.print(answer or "", markup=False)
         if answer:
             return answer
-        console.print(f"{explanation}.", style="yellow", markup=False)
+        console.print(
+            f"{explanation}.",
+            style="yellow",
+            markup=False,
+        )
 
 
 def read_key() -> str | None:

@@ -182,7 +182,12 @@ class ComparingSession:
         while place < len(self._queries):
             query = self._queries[place]
             self._show(query, place)
-            answer = ask_for_key(self._console, PROMPT, ANSWERS, HELP)
+            answer = ask_for_key(
+                self._console,
+                PROMPT,
+                ANSWERS,
+                HELP,
+            )
             if answer is None or answer == "quit":
                 return answer or "end of input"
             if answer == "undo":
@@ -227,7 +232,12 @@ class ComparingSession:
         first = list_table("List 1", lists.first)
         second = list_table("List 2", lists.second)
         if self._console.width < MIN_SIDE_BY_SIDE or not self._console.is_terminal:
-            self._console.print(first, "", second, sep="\n")
+            self._console.print(
+                first,
+                "",
+                second,
+                sep="\n",
+            )
             return
         table = Table.grid(padding=(0, 2), expand=True)
         table.add_column(ratio=1)
@@ -288,7 +298,11 @@ def list_table(title: str, passages: Sequence[ListedPassage]) -> Table:
         if passage.differs:
             name_style = "bold"
             style = ""
-        text = Text.assemble((harmless(name), name_style), "\n", (snippet, style))
+        text = Text.assemble(
+            (harmless(name), name_style),
+            "\n",
+            (snippet, style),
+        )
         table.add_row(Text(f"{hit.rank}.", style=style), text)
     if not passages:
         table.add_row("", "Nothing was found.")

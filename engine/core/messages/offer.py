@@ -113,7 +113,13 @@ class AdaptationOffer:
     @property
     def evidence(self) -> tuple[QueryEvidence, ...]:
         """The kinds of queries that may decide, the best first."""
-        best = QueryEvidence(self.rung, self.queries, self.needed, self.counted, self.flattery)
+        best = QueryEvidence(
+            self.rung,
+            self.queries,
+            self.needed,
+            self.counted,
+            self.flattery,
+        )
         return (best, *self.further)
 
     @property
@@ -167,7 +173,11 @@ class AdaptationOffer:
             teacher = f"{reranker}, which takes {self.teacher.format_cost}"
         for name in self.helps:
             way = ways.get(name, "").format(name=reranker)
-            text = HELPS[name].format(judged=self.judged_show, way=way, teacher=teacher)
+            text = HELPS[name].format(
+                judged=self.judged_show,
+                way=way,
+                teacher=teacher,
+            )
             yield f"  - {text}"
 
     def _format_time(self) -> str:

@@ -13,7 +13,11 @@ from engine.core.messages.wire import AtLeast, Request, RowId
 
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-MODE_OF_NAME: dict[str, Mode] = {"hybrid": "hybrid", "semantic": "semantic", "keywords": "bm25"}
+MODE_OF_NAME: dict[str, Mode] = {
+    "hybrid": "hybrid",
+    "semantic": "semantic",
+    "keywords": "bm25",
+}
 """Name that users type → mode. The mode `bm25` is called `keywords`."""
 MODE_NAMES = {str(mode): name for name, mode in MODE_OF_NAME.items()}
 
@@ -25,7 +29,12 @@ def read_mode(name: str | None) -> Mode | None:
     for mode in MODES:
         if name in (mode, MODE_NAMES[mode]):
             return mode
-    raise unknown_name("search mode", str(name), MODE_OF_NAME, code="search-mode-unknown")
+    raise unknown_name(
+        "search mode",
+        str(name),
+        MODE_OF_NAME,
+        code="search-mode-unknown",
+    )
 
 
 LINED = frozenset({"txt", "md", "csv"})  # Formats whose lines are those of the file.
@@ -90,7 +99,11 @@ class Hit:
     @property
     def date(self) -> float:
         """The date that the document gives itself, else that of its file."""
-        return document_date(self.changed, self.created, self.modified)
+        return document_date(
+            self.changed,
+            self.created,
+            self.modified,
+        )
 
     @property
     def only_ranker(self) -> str:
@@ -182,10 +195,18 @@ class Search(Request[Found], method="search"):
     rerank: bool | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mode", read_mode(self.mode))
+        object.__setattr__(
+            self,
+            "mode",
+            read_mode(self.mode),
+        )
         for name in ("paths", "types", "authors", "languages", "tags"):
             if isinstance(getattr(self, name), str):
-                object.__setattr__(self, name, (getattr(self, name),))
+                object.__setattr__(
+                    self,
+                    name,
+                    (getattr(self, name),),
+                )
         if self.top is not None and self.top < 1:
             raise UsageError(
                 f"{self.top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few"

@@ -92,7 +92,12 @@ def _fields_to_json(value: Any) -> dict[str, Any]:
     return {part.name: to_json(getattr(value, part.name)) for part in fields(value)}
 
 
-def from_json(kind: type[T], data: Any, *, strict: bool = False) -> T:
+def from_json(
+    kind: type[T],
+    data: Any,
+    *,
+    strict: bool = False,
+) -> T:
     """Return a message of a type from what `to_json` returned.
 
     Unknown keys are ignored, or refused if `strict`. Raises MessageError.
@@ -111,7 +116,11 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {part.name: hints[part.name] for part in fields(kind)}
 
 
-def _read(kind: Any, data: Any, place: str) -> Any:
+def _read(
+    kind: Any,
+    data: Any,
+    place: str,
+) -> Any:
     """Convert JSON to the type `kind`.
 
     `place`: where the value stands, for errors, such as `hits[0].path`.
@@ -137,7 +146,11 @@ def _build_reader(kind: Any) -> Reader:
     if origin is Annotated:
         return partial(_read_bounded, parts[1])
     if origin is Literal:
-        return partial(_read_choice, parts, f"one of {', '.join(parts)}")
+        return partial(
+            _read_choice,
+            parts,
+            f"one of {', '.join(parts)}",
+        )
     if origin is tuple:
         return _build_sequence_reader(parts)
     if origin is list:
@@ -146,7 +159,11 @@ def _build_reader(kind: Any) -> Reader:
     if kind is EngineError:
         return _read_error
     if origin in (dict, Mapping):
-        return partial(_read_mapping, parts[0], _build_reader(parts[1]))
+        return partial(
+            _read_mapping,
+            parts[0],
+            _build_reader(parts[1]),
+        )
     if is_dataclass(kind):
         return partial(_read_message, kind)
     if kind is Path:
@@ -154,7 +171,11 @@ def _build_reader(kind: Any) -> Reader:
     return partial(_read_leaf, kind)
 
 
-def _require(is_right: bool, place: str, wanted: str) -> None:
+def _require(
+    is_right: bool,
+    place: str,
+    wanted: str,
+) -> None:
     """Raise MessageError if the value at a place is not what is `wanted`."""
     if not is_right:
         raise MessageError(f"{place or 'it'} must be {wanted}")
@@ -165,21 +186,46 @@ def _require_object(data: Any, place: str) -> None:
     _require(is_object, place, "an object")
 
 
-def _read_leaf(kind: Any, data: Any, place: str) -> Any:
+def _read_leaf(
+    kind: Any,
+    data: Any,
+    place: str,
+) -> Any:
     """Return a value whose type JSON has, too."""
     allowed, description = _LEAVES[kind]
-    _require(type(data) in allowed, place, description)
+    _require(
+        type(data) in allowed,
+        place,
+        description,
+    )
     return data
 
 
-def _read_bounded(bounds: AtLeast, data: Any, place: str) -> int:
+def _read_bounded(
+    bounds: AtLeast,
+    data: Any,
+    place: str,
+) -> int:
     is_right = type(data) is int and bounds.least <= data <= bounds.most
-    _require(is_right, place, f"a whole number of {bounds.least} or more")
+    _require(
+        is_right,
+        place,
+        f"a whole number of {bounds.least} or more",
+    )
     return cast(int, data)
 
 
-def _read_choice(choices: tuple[str, ...], description: str, data: Any, place: str) -> str:
-    _require(isinstance(data, str) and data in choices, place, description)
+def _read_choice(
+    choices: tuple[str, ...],
+    description: str,
+    data: Any,
+    place: str,
+) -> str:
+    _require(
+        isinstance(data, str) and data in choices,
+        place,
+        description,
+    )
     return cast(str, data)
 
 
@@ -188,7 +234,12 @@ def _read_error(data: Any, place: str) -> EngineError:
     return EngineError.from_dict(data)
 
 
-def _read_mapping(key: Any, read_value: Reader, data: Any, place: str) -> dict[Any, Any]:
+def _read_mapping(
+    key: Any,
+    read_value: Reader,
+    data: Any,
+    place: str,
+) -> dict[Any, Any]:
     """Convert to a dictionary with keys of type `key`; in JSON all keys are text."""
     _require_object(data, place)
     try:
@@ -205,7 +256,11 @@ def _build_sequence_reader(parts: tuple[Any, ...]) -> Reader:
 
     def read(data: Any, place: str) -> tuple[Any, ...]:
         is_list = isinstance(data, list | tuple)
-        _require(is_list and (is_endless or len(data) == len(parts)), place, "a list")
+        _require(
+            is_list and (is_endless or len(data) == len(parts)),
+            place,
+            "a list",
+        )
         item_readers = readers * len(data) if is_endless else readers
         items = []
         for position, (read_item, item) in enumerate(zip(item_readers, data, strict=True)):
@@ -215,7 +270,11 @@ def _build_sequence_reader(parts: tuple[Any, ...]) -> Reader:
     return read
 
 
-def _read_message(kind: Any, data: Any, place: str) -> Any:
+def _read_message(
+    kind: Any,
+    data: Any,
+    place: str,
+) -> Any:
     """Convert to a dataclass; fields that are left out get their defaults."""
     _require_object(data, place)
     prefix = f"{place}." if place else ""

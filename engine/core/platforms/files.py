@@ -41,7 +41,11 @@ def open_private(path: Path, flags: int) -> int:
 
     A new file is private. Raises OSError.
     """
-    return os.open(path, flags | getattr(os, "O_BINARY", 0), 0o600)
+    return os.open(
+        path,
+        flags | getattr(os, "O_BINARY", 0),
+        0o600,
+    )
 
 
 def sync(path: Path) -> None:
@@ -71,7 +75,11 @@ def set_mode(descriptor: int, mode: int) -> None:
 def set_group(path: Path, group: int) -> None:
     """Give a file or folder to a group; on Windows nothing happens."""
     if sys.platform != "win32":
-        os.chown(path, -1, group)
+        os.chown(
+            path,
+            -1,
+            group,
+        )
 
 
 def replace(source: Path, target: Path) -> None:
@@ -158,13 +166,21 @@ def find_leftovers(parent: Path) -> list[Path]:
     return [path for path in parent.glob(f"{_ASIDE}*") if _LEFTOVER.fullmatch(path.name)]
 
 
-def _raise_unless_gone(_remove: object, _path: str, problem: _Problem) -> None:
+def _raise_unless_gone(
+    _remove: object,
+    _path: str,
+    problem: _Problem,
+) -> None:
     """Raise what stopped a removal, unless the file is already gone."""
     if not isinstance(problem[1], FileNotFoundError):
         raise problem[1]
 
 
-def _remove_read_only(remove: Callable[[str], object], path: str, problem: _Problem) -> None:
+def _remove_read_only(
+    remove: Callable[[str], object],
+    path: str,
+    problem: _Problem,
+) -> None:
     """Remove a file that is marked read-only, which Windows refuses at first."""
     if isinstance(problem[1], FileNotFoundError):
         return

@@ -31,10 +31,31 @@ def pack_limits(memory: int, processes: int) -> bytes:
     `memory`: the address space of each process, in bytes. `processes`: their number.
     """
     flags = _ACTIVE_PROCESSES | _PROCESS_MEMORY | _DIE_ON_EXCEPTION | _KILL_ON_CLOSE
-    basic = (0, 0, flags, 0, 0, processes, 0, 0, 0)
-    traffic = (0, 0, 0, 0, 0, 0)
+    basic = (
+        0,
+        0,
+        flags,
+        0,
+        0,
+        processes,
+        0,
+        0,
+        0,
+    )
+    traffic = (
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
     sizes = (memory, 0, 0, 0)
-    return _LIMITS.pack(*basic, *traffic, *sizes)
+    return _LIMITS.pack(
+        *basic,
+        *traffic,
+        *sizes,
+    )
 
 
 if sys.platform == "win32":
@@ -76,7 +97,11 @@ if sys.platform == "win32":
                 _kernel.CloseHandle(self._handle)
                 self._handle = wintypes.HANDLE()
 
-    def start_in_job(command: Sequence[str], job: Job, **options: Any) -> subprocess.Popen[bytes]:
+    def start_in_job(
+        command: Sequence[str],
+        job: Job,
+        **options: Any,
+    ) -> subprocess.Popen[bytes]:
         """Start a program that is in the job from its first instruction on.
 
         `options` are those of Popen. Raises OSError if the job does not hold it.
@@ -84,7 +109,11 @@ if sys.platform == "win32":
         import psutil
 
         flags = options.pop("creationflags", 0) | _SUSPENDED
-        child = subprocess.Popen(command, creationflags=flags, **options)
+        child = subprocess.Popen(
+            command,
+            creationflags=flags,
+            **options,
+        )
         try:
             if not job.add(child.pid):
                 raise OSError("Windows did not limit it")
@@ -116,6 +145,10 @@ else:
         def close(self) -> None:
             """Do nothing."""
 
-    def start_in_job(command: Sequence[str], job: Job, **options: Any) -> subprocess.Popen[bytes]:
+    def start_in_job(
+        command: Sequence[str],
+        job: Job,
+        **options: Any,
+    ) -> subprocess.Popen[bytes]:
         """Start a program; `options` are those of Popen."""
         return subprocess.Popen(command, **options)

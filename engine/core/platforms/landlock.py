@@ -93,4 +93,9 @@ def _pack_rights(version: int, *, programs: bool) -> bytes:
         return struct.pack("Q", files)
     if version < 6:
         return struct.pack("QQ", files, _TCP)
-    return struct.pack("QQQ", files, _TCP, _SOCKETS_AND_SIGNALS)
+    return struct.pack(
+        "QQQ",
+        files,
+        _TCP,
+        _SOCKETS_AND_SIGNALS,
+    )

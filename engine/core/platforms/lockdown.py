@@ -76,7 +76,11 @@ if sys.platform == "win32":
             self.stderr = os.fdopen(parent_stderr, "rb")
             given = (child_stdin, child_stdout, child_stderr)
             try:
-                self._start(command, environment, [msvcrt.get_osfhandle(pipe) for pipe in given])
+                self._start(
+                    command,
+                    environment,
+                    [msvcrt.get_osfhandle(pipe) for pipe in given],
+                )
             except BaseException:
                 for stream in (self.stdin, self.stdout, self.stderr):
                     stream.close()
@@ -93,11 +97,20 @@ if sys.platform == "win32":
                 os.set_handle_inheritable(handle, True)
             tokens = ReaderTokens()
             try:
-                started = _create_process(tokens.lockdown, command, environment, handles)
+                started = _create_process(
+                    tokens.lockdown,
+                    command,
+                    environment,
+                    handles,
+                )
                 self.pid = int(started.process_number)
                 self._process = int(started.process)
                 self._thread = int(started.thread)
-                weakref.finalize(self, _winapi.CloseHandle, self._process)
+                weakref.finalize(
+                    self,
+                    _winapi.CloseHandle,
+                    self._process,
+                )
                 try:
                     set_thread_token(self._thread, tokens.initial)
                 except OSError:
@@ -119,10 +132,25 @@ if sys.platform == "win32":
             """
             name = reachable_path(str(path))
             access = _winapi.GENERIC_READ
-            source = _winapi.CreateFile(name, access, _SHARED, 0, _winapi.OPEN_EXISTING, 0, 0)
+            source = _winapi.CreateFile(
+                name,
+                access,
+                _SHARED,
+                0,
+                _winapi.OPEN_EXISTING,
+                0,
+                0,
+            )
             options = _winapi.DUPLICATE_SAME_ACCESS | _winapi.DUPLICATE_CLOSE_SOURCE
             here = _winapi.GetCurrentProcess()
-            return _winapi.DuplicateHandle(here, source, self._process, 0, False, options)
+            return _winapi.DuplicateHandle(
+                here,
+                source,
+                self._process,
+                0,
+                False,
+                options,
+            )
 
         def poll(self) -> int | None:
             """Return the exit code, None while the process runs."""
@@ -160,7 +188,12 @@ if sys.platform == "win32":
     ) -> _ProcessInformation:
         """Start a process that waits, and inherits these handles alone as its standard ones."""
         size = ctypes.c_size_t()
-        _kernel.InitializeProcThreadAttributeList(None, 1, 0, ctypes.byref(size))
+        _kernel.InitializeProcThreadAttributeList(
+            None,
+            1,
+            0,
+            ctypes.byref(size),
+        )
         attributes = ctypes.create_string_buffer(size.value)
         check_call(_kernel.InitializeProcThreadAttributeList(attributes, 1, 0, ctypes.byref(size)))
         inherited = (wintypes.HANDLE * len(handles))(*handles)

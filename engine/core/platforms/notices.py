@@ -20,7 +20,11 @@ _SAME_CORE = 1  # SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
 def send_descriptor(channel: socket.socket, descriptor: int) -> None:
     """Send a descriptor to the process at the other end of a unix socket."""
     if sys.platform != "win32":
-        socket.send_fds(channel, [b"."], [descriptor])
+        socket.send_fds(
+            channel,
+            [b"."],
+            [descriptor],
+        )
 
 
 def receive_descriptor(channel: socket.socket) -> int | None:
@@ -55,7 +59,12 @@ def receive_notice(listener: int, notice: bytearray) -> None:
     Raises OSError if the calling process was killed meanwhile.
     """
     if sys.platform != "win32":
-        fcntl.ioctl(listener, _RECEIVE, notice, True)
+        fcntl.ioctl(
+            listener,
+            _RECEIVE,
+            notice,
+            True,
+        )
 
 
 def answer_notice(listener: int, answer: bytes) -> None:

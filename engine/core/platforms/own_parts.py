@@ -20,7 +20,11 @@ def system_program(*names: str) -> str:
 
     By its name alone, a program in the working directory would be started instead.
     """
-    return ntpath.join(os.environ.get("SYSTEMROOT", "C:\\Windows"), "System32", *names)
+    return ntpath.join(
+        os.environ.get("SYSTEMROOT", "C:\\Windows"),
+        "System32",
+        *names,
+    )
 
 
 def without_console() -> dict[str, Any]:
@@ -33,7 +37,12 @@ def without_console() -> dict[str, Any]:
 def show_message_box(title: str, text: str) -> None:
     """Show a text until the user closes it, on Windows only."""
     if sys.platform == "win32":
-        ctypes.windll.user32.MessageBoxW(None, text, title, _WARNING | _FOREGROUND)
+        ctypes.windll.user32.MessageBoxW(
+            None,
+            text,
+            title,
+            _WARNING | _FOREGROUND,
+        )
 
 
 def use_runtime_libraries() -> None:

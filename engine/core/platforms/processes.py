@@ -71,7 +71,11 @@ def python_program() -> list[str]:
     embedded Python ignores variables, so that UTF-8 is an option.
     """
     if sys.platform == "win32":
-        return [getattr(sys, "_base_executable", "") or sys.executable, "-X", "utf8"]
+        return [
+            getattr(sys, "_base_executable", "") or sys.executable,
+            "-X",
+            "utf8",
+        ]
     return [sys.executable]
 
 
@@ -107,7 +111,13 @@ def end_with_parent(parent: int) -> None:
 
         zero = ctypes.c_ulong(0)
         number = ctypes.c_ulong(signal.SIGKILL)
-        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, number, zero, zero, zero)
+        ctypes.CDLL(None).prctl(
+            _DEATH_SIGNAL,
+            number,
+            zero,
+            zero,
+            zero,
+        )
         # The parent may have ended before the kernel was asked.
         if os.getppid() != parent:
             os._exit(1)

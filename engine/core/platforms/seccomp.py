@@ -39,7 +39,11 @@ def machine() -> str:
     return ""
 
 
-def install(steps: Iterable[Step], refuse: int, flags: int = 0) -> int:
+def install(
+    steps: Iterable[Step],
+    refuse: int,
+    flags: int = 0,
+) -> int:
     """Install a filter on this thread; return the result of seccomp(2), below 0 on failure.
 
     `steps`: begin with the call's number loaded; calls of another architecture or ABI (x32) never
@@ -58,7 +62,11 @@ def install(steps: Iterable[Step], refuse: int, flags: int = 0) -> int:
     ]
     instructions = b"".join(struct.pack("HBBI", *step) for step in program)
     code = ctypes.create_string_buffer(instructions, 8 * len(program))
-    header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
+    header = struct.pack(
+        "HxxxxxxP",
+        len(program),
+        ctypes.addressof(code),
+    )
     libc = ctypes.CDLL(None, use_errno=True)
     zero = ctypes.c_ulong(0)
     if libc.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero) != 0:

@@ -64,7 +64,11 @@ def take_input(*, buffered: bool = True) -> IO[bytes]:
     pipe as standard input (numpy issue 24290). There they find an empty one.
     """
     if sys.platform == "win32":
-        source = os.fdopen(os.dup(0), "rb", -1 if buffered else 0)
+        source = os.fdopen(
+            os.dup(0),
+            "rb",
+            -1 if buffered else 0,
+        )
         empty = os.open(os.devnull, os.O_RDONLY)
         os.dup2(empty, 0)
         os.close(empty)
@@ -72,7 +76,11 @@ def take_input(*, buffered: bool = True) -> IO[bytes]:
     return sys.stdin.buffer if buffered else os.fdopen(0, "rb", 0, closefd=False)
 
 
-def obey_parent(source: IO[bytes], stopping: threading.Event, orphan_seconds: float = 0.0) -> None:
+def obey_parent(
+    source: IO[bytes],
+    stopping: threading.Event,
+    orphan_seconds: float = 0.0,
+) -> None:
     """Exit when the parent dies, and set `stopping` when it asks for a stop.
 
     `source`: what `take_input` returned. The parent calls `ask_to_stop`; the end of the input means

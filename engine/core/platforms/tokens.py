@@ -30,9 +30,21 @@ if sys.platform == "win32":
     _REMOVED = 4  # SE_PRIVILEGE_REMOVED
     _CHANGE_NOTIFY = 23  # SeChangeNotifyPrivilege: to reach a file below a folder that is closed
     _IMPERSONATION = 2  # SecurityImpersonation, and TokenImpersonation
-    _NOBODY = struct.pack("<BB6sI", 1, 1, b"\0\0\0\0\0\0", 0)
+    _NOBODY = struct.pack(
+        "<BB6sI",
+        1,
+        1,
+        b"\0\0\0\0\0\0",
+        0,
+    )
     """The security identifier S-1-0-0, to which nothing is granted."""
-    _LOW_INTEGRITY = struct.pack("<BB6sI", 1, 1, b"\0\0\0\0\0\x10", 0x1000)
+    _LOW_INTEGRITY = struct.pack(
+        "<BB6sI",
+        1,
+        1,
+        b"\0\0\0\0\0\x10",
+        0x1000,
+    )
     """The security identifier S-1-16-4096."""
 
     class _Group(ctypes.Structure):
@@ -113,7 +125,11 @@ if sys.platform == "win32":
             if group.attributes & _IS_LOGON != _IS_LOGON:
                 denied.append(_Group(group.identifier, _DENIES_ONLY))
         nobody = ctypes.create_string_buffer(_NOBODY, len(_NOBODY))
-        token = _restrict(own, denied, [_Group(ctypes.addressof(nobody), 0)])
+        token = _restrict(
+            own,
+            denied,
+            [_Group(ctypes.addressof(nobody), 0)],
+        )
         with _closed_on_failure(token):
             # Without that to pass through folders, too: some files in closed ones are everyone's.
             _remove_privileges(token)
@@ -176,7 +192,12 @@ if sys.platform == "win32":
         for place in range(struct.unpack_from("I", privileges)[0]):
             entry = 4 + 12 * place
             if struct.unpack_from("II", privileges, entry) != (kept, 0):
-                struct.pack_into("I", privileges, entry + 8, _REMOVED)
+                struct.pack_into(
+                    "I",
+                    privileges,
+                    entry + 8,
+                    _REMOVED,
+                )
         check_call(
             _security.AdjustTokenPrivileges(token, 0, privileges, len(privileges), None, None)
         )
@@ -185,7 +206,13 @@ if sys.platform == "win32":
         """Return one kind of information about a token, as Windows lays it out."""
         size = wintypes.DWORD()
         # The first call only tells the size.
-        _security.GetTokenInformation(token, kind, None, 0, ctypes.byref(size))
+        _security.GetTokenInformation(
+            token,
+            kind,
+            None,
+            0,
+            ctypes.byref(size),
+        )
         content = ctypes.create_string_buffer(size.value)
         check_call(_security.GetTokenInformation(token, kind, content, size, ctypes.byref(size)))
         return content

@@ -79,7 +79,11 @@ def can_change_safely() -> bool:
     return sys.platform == "linux"
 
 
-def change_access(path: Path, mode: int, group: int | None) -> None:
+def change_access(
+    path: Path,
+    mode: int,
+    group: int | None,
+) -> None:
     """Set mode and group through a descriptor that only names the path (Linux).
 
     Opening the file itself would be wrong: closing it again drops the locks that SQLite holds on it
@@ -92,7 +96,11 @@ def change_access(path: Path, mode: int, group: int | None) -> None:
             if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
                 place = Path(f"/proc/self/fd/{descriptor}")
                 if group is not None:
-                    os.chown(place, -1, group)
+                    os.chown(
+                        place,
+                        -1,
+                        group,
+                    )
                 place.chmod(mode)
         finally:
             os.close(descriptor)

@@ -173,16 +173,30 @@ class Chunker:
         if group.tokens <= room and len(text) <= self._max_chars:
             pieces = [(0, len(text))]
         else:
-            capacity = self._find_capacity(text, group.tokens, room)
+            capacity = self._find_capacity(
+                text,
+                group.tokens,
+                room,
+            )
             is_markdown = document.format == "md"
-            pieces = self._tokens.split(text, capacity, is_markdown, self._check)
+            pieces = self._tokens.split(
+                text,
+                capacity,
+                is_markdown,
+                self._check,
+            )
             pieces = self._enlarge_tail(text, pieces, capacity)
         spans: list[Span] = []
         for start, end in pieces:
             spans += self._cut_to_fit(document, (group.start + start, group.start + end))
         return self._overlap_spans(document, spans)
 
-    def _find_capacity(self, text: str, tokens: int, room: int) -> int:
+    def _find_capacity(
+        self,
+        text: str,
+        tokens: int,
+        room: int,
+    ) -> int:
         """Return how many of the `room` tokens of a chunk the splitter may fill.
 
         The rest is left for the overlap with the previous chunk, but only if sentences are so short
@@ -199,7 +213,12 @@ class Chunker:
             return capacity
         return capacity - capacity % _CAPACITY_STEP
 
-    def _enlarge_tail(self, text: str, pieces: list[Span], capacity: int) -> list[Span]:
+    def _enlarge_tail(
+        self,
+        text: str,
+        pieces: list[Span],
+        capacity: int,
+    ) -> list[Span]:
         """Return the pieces of a text, the last two cut into halves if the last one is tiny."""
         if len(pieces) < 2:
             return pieces
@@ -212,7 +231,11 @@ class Chunker:
         # Each half may have two thirds of the tokens: pieces end between sentences, so with an
         # exact half as their capacity there would often be three.
         steps = tokens * 2 // 3 // _CAPACITY_STEP + 1
-        halves = self._tokens.split(text[start:end], steps * _CAPACITY_STEP, markdown=False)
+        halves = self._tokens.split(
+            text[start:end],
+            steps * _CAPACITY_STEP,
+            markdown=False,
+        )
         if len(halves) != 2:
             return pieces
         half_spans = [(start + half_start, start + half_end) for half_start, half_end in halves]
@@ -348,14 +371,23 @@ def _find_pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str
     start, end = span
     # The last page that begins at the span's start or before it, and those that begin within it.
     first = max(0, bisect_right(document.pages, start, key=lambda page: page.start) - 1)
-    after_last = bisect_left(document.pages, end, key=lambda page: page.start)
+    after_last = bisect_left(
+        document.pages,
+        end,
+        key=lambda page: page.start,
+    )
     pages = document.pages[first:after_last]
     return tuple((max(0, page.start - start), page.number, page.name) for page in pages)
 
 
 def _build_group(sections: Sequence[Section], sizes: Sequence[int]) -> _Group:
     """Join neighbouring sections; `sizes`: the tokens of each."""
-    return _Group(sections[0].start, sections[-1].end, sections[0].path, sum(sizes))
+    return _Group(
+        sections[0].start,
+        sections[-1].end,
+        sections[0].path,
+        sum(sizes),
+    )
 
 
 def _trim(text: str, span: Span) -> Span | None:

@@ -46,7 +46,12 @@ class TokenCounter:
         except Exception as error:
             what = f"The tokenizer {tokenizer_file} cannot be used."
             to_do = "Name a complete model folder in encoder.model."
-            raise ModelError(what, str(error), to_do, code="tokenizer-invalid") from error
+            raise ModelError(
+                what,
+                str(error),
+                to_do,
+                code="tokenizer-invalid",
+            ) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.splitter = lru_cache(maxsize=64)(self._build_splitter)
@@ -114,7 +119,12 @@ class TokenCounter:
             start = end
         return pieces
 
-    def shorten(self, text: str, max_tokens: int, max_chars: int) -> str:
+    def shorten(
+        self,
+        text: str,
+        max_tokens: int,
+        max_chars: int,
+    ) -> str:
         """Return the longest beginning of a text within both bounds."""
         text = text[:max_chars]
         # The start and the end of each token in the text.
@@ -165,7 +175,11 @@ def _counts_by_word(tokenizer: Tokenizer) -> bool:
     return all(len(token.content.split()) == 1 for token in added_tokens)
 
 
-def _find_window_end(text: str, start: int, size: int) -> int:
+def _find_window_end(
+    text: str,
+    start: int,
+    size: int,
+) -> int:
     """Return where a window of at most `size` characters ends.
 
     That is the last break in its second half, if there is any: between paragraphs, else between

@@ -29,9 +29,18 @@ class UnreadableFileError(InputError):
 
     code = "file-unreadable"
 
-    def __init__(self, path: Path, reason: str, kind: Kind = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        reason: str,
+        kind: Kind = "",
+    ) -> None:
         to_do = "Convert the file, or leave it out with corpus.exclude."
-        super().__init__(f"{path.name} cannot be read.", reason, to_do)
+        super().__init__(
+            f"{path.name} cannot be read.",
+            reason,
+            to_do,
+        )
         self.kind: Kind = kind or "damaged"
 
 
@@ -83,16 +92,39 @@ def report_failed_text(
     try:
         for finding in inside:
             if failed is not None and not isinstance(finding, LeftOut):
-                yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
+                yield LeftOut(
+                    _OWN_TEXT,
+                    "quarantined",
+                    failed.kind,
+                    failed.why or failed.what,
+                )
                 failed = None
             yield finding
     except UnreadableFileError as error:
-        yield LeftOut(_FILES_INSIDE, "quarantined", error.kind, error.why or error.what)
+        yield LeftOut(
+            _FILES_INSIDE,
+            "quarantined",
+            error.kind,
+            error.why or error.what,
+        )
     if failed is not None:
         raise failed
 
 
-MAY_EMBED = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
+MAY_EMBED = (
+    "pdf",
+    "docx",
+    "doc",
+    "pptx",
+    "ppt",
+    "xlsx",
+    "xls",
+    "odt",
+    "ods",
+    "odp",
+    "rtf",
+    "epub",
+)
 """Formats of documents that may hold other files."""
 _HERE = "engine.corpus.formats"
 # The module and the name of each format's reader, which is loaded when a file needs it.
@@ -139,7 +171,11 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
     Raises OSError, and UnreadableFileError if it is too large or empty.
     """
     if get_content_size(path, data) > MAX_FILE:
-        raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
+        raise UnreadableFileError(
+            path,
+            f"larger than {MAX_FILE // 2**20} MB",
+            "too large",
+        )
     if data is None:
         with open_content(path, data) as file:
             data = file.read()

@@ -117,14 +117,22 @@ class CalendarReader:
 READER = CalendarReader()
 
 
-def render_entries(data: bytes, label: str, path: Path) -> DecodedText:
+def render_entries(
+    data: bytes,
+    label: str,
+    path: Path,
+) -> DecodedText:
     """Return the text of an appointment or a card in a mail.
 
     `data` is the part of the mail, and `label` the encoding that the mail declares for it. If the
     part holds no entry, its text is returned unchanged. Raises UnreadableFileError if it is not
     text.
     """
-    decoded = decode_as(_unfold(data), label, path)
+    decoded = decode_as(
+        _unfold(data),
+        label,
+        path,
+    )
     text = _format_entries(_read_entries(decoded.text))
     if not text:
         return decoded
@@ -178,7 +186,11 @@ def _drop_repetitions(entry: list[_Property]) -> list[_Property]:
     return [item for item in entry if item.name not in repeated]
 
 
-def _decode_quoted_printable(value: str, parameters: str, following: Iterator[str]) -> str:
+def _decode_quoted_printable(
+    value: str,
+    parameters: str,
+    following: Iterator[str],
+) -> str:
     """Decode a quoted-printable value of vCard 2.1.
 
     While it ends in `=`, it goes on in the next of the `following` lines.

@@ -31,7 +31,16 @@ DAMAGED = (
 _SUMMARY = "\x05SummaryInformation"
 _CODE_PAGE_PROPERTY = 1
 # Numbers of code pages that office_oxide does not know.
-_UNKNOWN_CODE_PAGES = (437, 850, 852, 932, 936, 949, 950, 65001)
+_UNKNOWN_CODE_PAGES = (
+    437,
+    850,
+    852,
+    932,
+    936,
+    949,
+    950,
+    65001,
+)
 
 
 @lru_cache(maxsize=1)

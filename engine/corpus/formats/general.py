@@ -117,8 +117,17 @@ class GeneralReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         format = path.suffix.lstrip(".").lower()
-        text, metadata, lost = extract_document(path, read_bytes(path, data), format)
-        yield build_document(path, format, require_text(path, text, lost), metadata)
+        text, metadata, lost = extract_document(
+            path,
+            read_bytes(path, data),
+            format,
+        )
+        yield build_document(
+            path,
+            format,
+            require_text(path, text, lost),
+            metadata,
+        )
         yield from lost
 
 
@@ -135,11 +144,19 @@ def require_text(
     if text.text.strip():
         return text
     if lost:
-        raise UnreadableFileError(path, lost[0].reason, lost[0].kind)
+        raise UnreadableFileError(
+            path,
+            lost[0].reason,
+            lost[0].kind,
+        )
     raise UnreadableFileError(path, why, "empty")
 
 
-def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocument:
+def extract_document(
+    path: Path,
+    content: bytes,
+    format: str,
+) -> ExtractedDocument:
     """Read a document with xberg.
 
     Raises UnreadableFileError.
@@ -157,7 +174,11 @@ def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocume
             content = _prepare_book(content)
     result = extract_with_xberg(path, content, format)
     nodes = _read_nodes(result.document, format)
-    metadata = _read_metadata(result.metadata, content, format)
+    metadata = _read_metadata(
+        result.metadata,
+        content,
+        format,
+    )
     lost = list(_find_lost_parts(path, result.processing_warnings))
     text = _build_text(nodes, format)
     if drawn_lines:
@@ -253,7 +274,11 @@ def _write_superscripts(text: str, annotations: Iterable[Any]) -> str:
     return "".join((*pieces, encoded[position:].decode("utf-8", "replace")))
 
 
-def _read_metadata(metadata: Any, content: bytes, format: str) -> Mapping[str, Any]:
+def _read_metadata(
+    metadata: Any,
+    content: bytes,
+    format: str,
+) -> Mapping[str, Any]:
     """Return xberg's metadata of a file's `content` with the keys of `build_document`."""
     title = metadata.title
     authors = metadata.authors or metadata.created_by
@@ -289,10 +314,19 @@ def _find_lost_parts(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
             error = _make_error(path, warning.message)
             part = _QUOTED.search(warning.message)
             name = part[1] if part else "some of its parts"
-            yield LeftOut(name, "quarantined", error.kind, error.why)
+            yield LeftOut(
+                name,
+                "quarantined",
+                error.kind,
+                error.why,
+            )
 
 
-def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
+def extract_with_xberg(
+    path: Path,
+    content: bytes,
+    format: str,
+) -> Any:
     """Return xberg's result for the bytes of a file.
 
     Raises UnreadableFileError with xberg's reason.
@@ -310,7 +344,11 @@ def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
         security_limits=xberg.SecurityLimits(**dict.fromkeys(_UNBOUNDED, 2**40)),
     )
 
-    source = xberg.ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format])
+    source = xberg.ExtractInput(
+        kind="bytes",
+        bytes=content,
+        mime_type=MIME[format],
+    )
 
     async def extract() -> Any:
         return await xberg.extract(source, config)
@@ -332,10 +370,18 @@ def _make_error(path: Path, message: str) -> UnreadableFileError:
     bare_message = remove_names(message).lower()
     reason = clean(message.partition(": ")[2] or message)
     if "(drm)" in bare_message:
-        return UnreadableFileError(path, f"encrypted: {reason}", "encrypted")
+        return UnreadableFileError(
+            path,
+            f"encrypted: {reason}",
+            "encrypted",
+        )
     if "password" in bare_message or "encrypted" in bare_message:
         return UnreadableFileError(path, explain_lock(), "encrypted")
-    return UnreadableFileError(path, describe_damage(reason), "damaged")
+    return UnreadableFileError(
+        path,
+        describe_damage(reason),
+        "damaged",
+    )
 
 
 def _build_text(nodes: Iterable[_Node], format: str) -> Text:

@@ -62,7 +62,12 @@ def find_embedded_files(content: bytes) -> Iterator[Member | LeftOut]:
         try:
             embedded = _read_object(name, package.read(part))
         except DAMAGED as error:
-            embedded = LeftOut(name, "quarantined", "damaged", describe_damage(error))
+            embedded = LeftOut(
+                name,
+                "quarantined",
+                "damaged",
+                describe_damage(error),
+            )
         if embedded is None:
             skipped.setdefault(_UNREAD_OBJECT, []).append(name)
         else:
@@ -71,7 +76,12 @@ def find_embedded_files(content: bytes) -> Iterator[Member | LeftOut]:
         member = names[0]
         if len(names) > 1:
             member += f" and {len(names) - 1} more"
-        yield LeftOut(member, "skipped", "unsupported", why)
+        yield LeftOut(
+            member,
+            "skipped",
+            "unsupported",
+            why,
+        )
 
 
 def _find_chart_workbooks(package: ZipFile) -> set[str]:
@@ -94,16 +104,30 @@ def _read_object(name: str, data: bytes) -> Member | LeftOut | None:
     try:
         compound = open_compound(data)
     except ValueError as error:
-        return LeftOut(name, "quarantined", "damaged", describe_damage(error))
+        return LeftOut(
+            name,
+            "quarantined",
+            "damaged",
+            describe_damage(error),
+        )
     packaged = _read_packager_stream(name, compound.read(_PACKAGER_STREAM))
     if packaged:
         return packaged
     content = next(filter(None, map(compound.read, _FILE_STREAMS)), data)
     try:
-        format = find_true_format(Path(name), "zip", content)
+        format = find_true_format(
+            Path(name),
+            "zip",
+            content,
+        )
     except UnreadableFileError as error:
         if error.kind == "encrypted":
-            return LeftOut(name, "quarantined", error.kind, error.why)
+            return LeftOut(
+                name,
+                "quarantined",
+                error.kind,
+                error.why,
+            )
         return None
     return Member(f"{name.rpartition('.')[0] or name}.{format}", content)
 

@@ -94,7 +94,11 @@ def unlock(path: Path, data: bytes) -> bytes:
         except OSError as error:
             if error.errno is not None:
                 raise
-            raise UnreadableFileError(path, describe_damage(error), "damaged") from error
+            raise UnreadableFileError(
+                path,
+                describe_damage(error),
+                "damaged",
+            ) from error
         except MemoryError:
             raise
         # A damaged file may lead its parsers to any error.

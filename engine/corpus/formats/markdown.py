@@ -78,7 +78,15 @@ _KEY = re.compile(r"[\w.-]+")
 _NO_VALUE = ("~", "null")
 # Names of fields in use, the most usual first.
 _AUTHOR = ("author", "authors", "creator", "by")
-_CREATED = ("date", "created", "created_at", "publishdate", "published", "pubdate", "date_created")
+_CREATED = (
+    "date",
+    "created",
+    "created_at",
+    "publishdate",
+    "published",
+    "pubdate",
+    "date_created",
+)
 _CHANGED = (
     "lastmod",
     "updated",
@@ -89,7 +97,13 @@ _CHANGED = (
     "date_modified",
     "dateupdated",
 )
-_TAGS = ("tags", "tag", "keywords", "categories", "category")
+_TAGS = (
+    "tags",
+    "tag",
+    "keywords",
+    "categories",
+    "category",
+)
 
 
 class MarkdownReader:
@@ -160,7 +174,11 @@ def _find_marked(text: str) -> Iterator[Marked]:
         elif match["picture"]:
             yield Marked("caption", match["text"])
         else:
-            yield Marked("link", _EMPHASIS.sub(r"\2", match["text"]), match["target"])
+            yield Marked(
+                "link",
+                _EMPHASIS.sub(r"\2", match["text"]),
+                match["target"],
+            )
 
 
 def find_headings(text: str) -> Iterator[Heading]:
@@ -182,7 +200,11 @@ def find_headings(text: str) -> Iterator[Heading]:
         if title.strip():
             first_line = opening.map[0]
             level = int(opening.tag.removeprefix("h"))
-            yield Heading(line_starts[first_line], level, title.strip())
+            yield Heading(
+                line_starts[first_line],
+                level,
+                title.strip(),
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +244,11 @@ def split_front_matter(text: str) -> FrontMatter:
     field_lines = _keep_line_ends(before) + "\n".join(lines) + _keep_line_ends(after)
     blank_lines = re.sub(r"[^\n]", " ", field_lines)
     text_after = text[match.end() :]
-    return FrontMatter(field_lines + text_after, blank_lines + text_after, _read_metadata(fields))
+    return FrontMatter(
+        field_lines + text_after,
+        blank_lines + text_after,
+        _read_metadata(fields),
+    )
 
 
 def _keep_line_ends(text: str) -> str:

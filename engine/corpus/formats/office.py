@@ -129,7 +129,12 @@ class OfficeReader:
             failed = error
         if format in _PACKAGES:
             # The charts of a sheet show its own numbers.
-            lines = _read_drawings(path, content, lost, numbers=format != "xlsx")
+            lines = _read_drawings(
+                path,
+                content,
+                lost,
+                numbers=format != "xlsx",
+            )
             text = append_side_text(text, find_missing_lines(text.text, lines))
         _report_truncation(parsed["metadata"], lost)
         if not text.text.strip():
@@ -142,8 +147,18 @@ class OfficeReader:
         if format not in _PACKAGES:
             # Not all parts of old formats are searched for text.
             why = "no text was found in it that can be read"
-        text = require_text(path, text, lost, why)
-        yield build_document(path, format, text, metadata)
+        text = require_text(
+            path,
+            text,
+            lost,
+            why,
+        )
+        yield build_document(
+            path,
+            format,
+            text,
+            metadata,
+        )
         yield from lost
 
 
@@ -159,7 +174,11 @@ def _report_truncation(metadata: Node, lost: list[LeftOut]) -> None:
         lost.append(LeftOut(_LOST_PARTS, "quarantined", "damaged", describe_damage("")))
 
 
-def _parse(path: Path, content: bytes, format: str) -> Node:
+def _parse(
+    path: Path,
+    content: bytes,
+    format: str,
+) -> Node:
     """Return the document as office_oxide represents it; a locked file is unlocked first.
 
     If the document exceeds a limit of office_oxide, its metadata name the limit as
@@ -195,8 +214,16 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
     except BaseException as error:
         # Unlock the file, and read its content in the same way.
         if "password" in str(error).lower():
-            return _parse(path, unlock(path, content), format)
-        raise UnreadableFileError(path, describe_damage(clean(str(error))), "damaged") from error
+            return _parse(
+                path,
+                unlock(path, content),
+                format,
+            )
+        raise UnreadableFileError(
+            path,
+            describe_damage(clean(str(error))),
+            "damaged",
+        ) from error
 
 
 def _prepare_package(content: bytes) -> bytes:
@@ -232,7 +259,11 @@ def _prepare_package(content: bytes) -> bytes:
     return content
 
 
-def _find_sections(parsed: Node, format: str, lost: list[LeftOut]) -> list[Node]:
+def _find_sections(
+    parsed: Node,
+    format: str,
+    lost: list[LeftOut],
+) -> list[Node]:
     """Return the sheets, slides or sections of a document.
 
     Those that cannot be read are empty, and are added to `lost`.

@@ -117,7 +117,13 @@ class _Opening:
     def open_file(self, path: Path, format: str) -> DocumentsAndGaps:
         """Read the file itself, and all that is inside it."""
         self.size = get_content_size(path, None)
-        yield from self._read(path, format, data=None, within="", depth=0)
+        yield from self._read(
+            path,
+            format,
+            data=None,
+            within="",
+            depth=0,
+        )
 
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
@@ -141,7 +147,12 @@ class _Opening:
         failed: UnreadableFileError | None = None
         try:
             findings = _catch_crashes(find_reader(true_format).read(readable_path, data), path)
-            yield from self._open_all(findings, path, within, depth)
+            yield from self._open_all(
+                findings,
+                path,
+                within,
+                depth,
+            )
         except UnreadableFileError as error:
             if not container:
                 raise
@@ -152,7 +163,12 @@ class _Opening:
                 # files makes this process crash.
                 self.begin("")
             embedded = _catch_crashes(find_embedded_files(container), path)
-            yield from self._open_all(report_failed_text(embedded, failed), path, within, depth)
+            yield from self._open_all(
+                report_failed_text(embedded, failed),
+                path,
+                within,
+                depth,
+            )
 
     def _open_all(
         self, findings: Iterator[Finding], path: Path, within: str, depth: int
@@ -163,7 +179,11 @@ class _Opening:
         """
         for finding in findings:
             if isinstance(finding, Member):
-                yield from self._open_member(finding, within, depth + 1)
+                yield from self._open_member(
+                    finding,
+                    within,
+                    depth + 1,
+                )
             elif isinstance(finding, LeftOut):
                 yield replace(finding, member=self._make_unique(_join_path(within, finding.member)))
             else:
@@ -183,15 +203,30 @@ class _Opening:
         self.characters += length
         if document.member and self.characters > self.limits.texts:
             why = f"all texts in the file have more than {self.limits.texts:,} characters"
-            return LeftOut(document.member, "quarantined", "too large", why)
+            return LeftOut(
+                document.member,
+                "quarantined",
+                "too large",
+                why,
+            )
         if length <= self.limits.text:
             return document
         why = f"its text has {length:,} characters; at most {self.limits.text:,} are read"
         if document.member:
-            return LeftOut(document.member, "quarantined", "too large", why)
+            return LeftOut(
+                document.member,
+                "quarantined",
+                "too large",
+                why,
+            )
         raise UnreadableFileError(path, why, "too large")
 
-    def _open_member(self, member: Member, within: str, depth: int) -> DocumentsAndGaps:
+    def _open_member(
+        self,
+        member: Member,
+        within: str,
+        depth: int,
+    ) -> DocumentsAndGaps:
         """Read a file inside the file or member `within`, and all that is inside it."""
         size = len(member.data)
         # Office programs leave such files, which say who has a document open.
@@ -204,7 +239,12 @@ class _Opening:
         if problem:
             is_too_deep = depth > self.limits.depth
             kind: Kind = "unsupported" if is_too_deep else "too large"
-            yield LeftOut(name, "quarantined", kind, problem)
+            yield LeftOut(
+                name,
+                "quarantined",
+                kind,
+                problem,
+            )
             return
         format = find_member_format(name, member.data)
         if not format:
@@ -213,9 +253,20 @@ class _Opening:
             self.begin(name)
             path = Path(PurePosixPath(name).name)
             try:
-                yield from self._read(path, format, member.data, name, depth)
+                yield from self._read(
+                    path,
+                    format,
+                    member.data,
+                    name,
+                    depth,
+                )
             except UnreadableFileError as error:
-                yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
+                yield LeftOut(
+                    name,
+                    "quarantined",
+                    error.kind,
+                    error.why or error.what,
+                )
 
     def _find_exceeded_limit(self, depth: int, size: int) -> str:
         """Return what a member of so many bytes exceeds, empty if it is within the limits."""
@@ -249,7 +300,11 @@ class _Opening:
         return candidate
 
 
-def _find_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
+def _find_format(
+    path: Path,
+    format: str,
+    data: bytes | None,
+) -> tuple[str, bytes | None]:
     """Return (true format, content) of a file; the content is None if it is not in memory yet.
 
     If a known password opens a locked office file, both are those of the unlocked file.
@@ -323,7 +378,12 @@ def _report_unsupported(name: str, data: bytes) -> LeftOut:
         if is_ocr_on():
             why = "a picture of a kind that OCR does not read"
         return LeftOut(name, "skipped", "needs OCR", why)
-    return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
+    return LeftOut(
+        name,
+        "skipped",
+        "unsupported",
+        f"format not supported: {ending or 'no ending'}",
+    )
 
 
 def _join_path(within: str, name: str) -> str:

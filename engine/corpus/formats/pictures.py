@@ -105,7 +105,11 @@ def recognise_pages(document: Any, numbers: Sequence[int]) -> RecognisedPages:
     filled = sum(bool(text.strip()) for text in texts.values())
     if filled:
         notes.insert(0, f"by OCR: {filled} of {format_count(len(document), 'page')}")
-    return RecognisedPages(texts, "; ".join(notes), dict(sorted(unread.items())))
+    return RecognisedPages(
+        texts,
+        "; ".join(notes),
+        dict(sorted(unread.items())),
+    )
 
 
 def draw_page(page: Any) -> bytes:

@@ -59,7 +59,11 @@ trailer<</Root 1 0 R>>
 %%EOF
 """
 """A page with a font of the system, for which PDFium looks."""
-_FILES = (("pdf", _PDF), ("rtf", rb"{\rtf1\ansi pelican}"), ("html", b"<p>pelican"))
+_FILES = (
+    ("pdf", _PDF),
+    ("rtf", rb"{\rtf1\ansi pelican}"),
+    ("html", b"<p>pelican"),
+)
 
 
 def load_everything() -> None:

@@ -80,7 +80,11 @@ _SOURCE_OF_MAIL = re.compile(
 _FIRST_CELL = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
 
-def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
+def find_true_format(
+    path: Path,
+    format: str,
+    data: bytes | None = None,
+) -> str:
     """Return the format of a file's content if its first bytes show it, else that of its name.
 
     `format` is that of the name. Raises UnreadableFileError if the file is encrypted as a whole, is
@@ -111,7 +115,11 @@ def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
     return _find_disguised_format(path, format, head)
 
 
-def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
+def _find_disguised_format(
+    path: Path,
+    format: str,
+    head: bytes,
+) -> str:
     """Return the format of a file whose name says a binary format that its first bytes do not show.
 
     It may be a text, or a file of an old program. Raises UnreadableFileError for any other file.
@@ -143,7 +151,11 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
         return "zip"
     # A private key has the ending of a Keynote file.
     kind: Kind = "unsupported" if format in IWORK else "damaged"
-    raise UnreadableFileError(path, f"its content is not that of a .{format} file", kind)
+    raise UnreadableFileError(
+        path,
+        f"its content is not that of a .{format} file",
+        kind,
+    )
 
 
 def _is_table(head: bytes) -> bool:
@@ -180,10 +192,18 @@ def check_unpacked_size(archive: zipfile.ZipFile, path: Path) -> None:
     packed = sum(member.compress_size for member in archive.infolist())
     unpacked = sum(member.file_size for member in archive.infolist())
     if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
-        raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
+        raise UnreadableFileError(
+            path,
+            f"it unpacks to {unpacked / 1e6:,.0f} MB",
+            "too large",
+        )
 
 
-def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
+def _find_zip_format(
+    path: Path,
+    format: str,
+    data: bytes | None,
+) -> str:
     """Return the format of a file that is a ZIP archive: that of the package, or zip.
 
     Raises UnreadableFileError as `find_true_format`.
@@ -204,7 +224,11 @@ def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
                 reason = "encrypted: passwords of OpenDocument files are not tried"
                 raise UnreadableFileError(path, reason, "encrypted")
     if data is None and get_content_size(path, data) > MAX_FILE:
-        raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
+        raise UnreadableFileError(
+            path,
+            f"larger than {MAX_FILE // 2**20} MB",
+            "too large",
+        )
     return package_format
 
 
@@ -228,7 +252,11 @@ def _open_package(path: Path, data: bytes | None) -> AbstractContextManager[zipf
     return open_zip(path, data)
 
 
-def _read_part(archive: zipfile.ZipFile, name: str, max_length: int) -> bytes:
+def _read_part(
+    archive: zipfile.ZipFile,
+    name: str,
+    max_length: int,
+) -> bytes:
     """Return a part of a package.
 
     Empty if it is missing, damaged or larger than `max_length` bytes.

@@ -59,9 +59,17 @@ class SignedReader:
             try:
                 content = extract_signed(content)
             except EncryptedContentError as error:
-                raise UnreadableFileError(path, str(error), "encrypted") from error
+                raise UnreadableFileError(
+                    path,
+                    str(error),
+                    "encrypted",
+                ) from error
             except ValueError as error:
-                raise UnreadableFileError(path, str(error), "damaged") from error
+                raise UnreadableFileError(
+                    path,
+                    str(error),
+                    "damaged",
+                ) from error
         name = path.stem
         if _is_mime(content):
             name = f"{name}.eml"
@@ -133,7 +141,11 @@ def _read_children(data: bytes, parent: _Element) -> Iterator[_Element]:
         at = element.next
 
 
-def _read_octets(data: bytes, element: _Element, depth: int) -> Iterator[bytes]:
+def _read_octets(
+    data: bytes,
+    element: _Element,
+    depth: int,
+) -> Iterator[bytes]:
     """Yield the pieces of an octet string, which may be divided among nested elements."""
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deep")
@@ -141,10 +153,18 @@ def _read_octets(data: bytes, element: _Element, depth: int) -> Iterator[bytes]:
         yield data[element.start : element.end]
         return
     for piece in _read_children(data, element):
-        yield from _read_octets(data, piece, depth + 1)
+        yield from _read_octets(
+            data,
+            piece,
+            depth + 1,
+        )
 
 
-def _read_element(data: bytes, at: int, depth: int = 0) -> _Element:
+def _read_element(
+    data: bytes,
+    at: int,
+    depth: int = 0,
+) -> _Element:
     """Read the element at an offset.
 
     Raises IndexError if it is cut off, ValueError if elements of unknown length are nested deep.
@@ -158,7 +178,12 @@ def _read_element(data: bytes, at: int, depth: int = 0) -> _Element:
         end = start
         while data[end : end + 2] != _END_OF_CONTENT:
             end = _read_element(data, end, depth + 1).next
-        return _Element(tag, start, end, end + len(_END_OF_CONTENT))
+        return _Element(
+            tag,
+            start,
+            end,
+            end + len(_END_OF_CONTENT),
+        )
     if length > _INDEFINITE_LENGTH:
         # The other seven bits are the number of bytes that hold the length.
         size = length - _INDEFINITE_LENGTH

@@ -39,7 +39,11 @@ def open_content(path: Path, data: bytes | None) -> BinaryIO:
         return BytesIO(data)
     if _descriptor is None:
         return path.open("rb")
-    os.lseek(_descriptor, 0, os.SEEK_SET)
+    os.lseek(
+        _descriptor,
+        0,
+        os.SEEK_SET,
+    )
     return os.fdopen(os.dup(_descriptor), "rb")
 
 

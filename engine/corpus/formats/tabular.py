@@ -63,7 +63,12 @@ class CsvReader:
             rows.append([" ".join(show_markup(cell).split()) for cell in row])
         # A text that is no table is kept.
         body = format_table(rows) or text
-        yield ReadDocument(title_from_name(path), body, format="csv", note=note)
+        yield ReadDocument(
+            title_from_name(path),
+            body,
+            format="csv",
+            note=note,
+        )
 
 
 class JsonReader:
@@ -131,7 +136,11 @@ def _parse_value(text: str) -> Any:
 
     Raises ValueError or RecursionError if it is not JSON.
     """
-    return json.loads(text, parse_int=str, parse_float=str)
+    return json.loads(
+        text,
+        parse_int=str,
+        parse_float=str,
+    )
 
 
 def _parse_records(text: str) -> _Records:
@@ -140,7 +149,11 @@ def _parse_records(text: str) -> _Records:
     A line that is not JSON is a text. If most lines are not JSON, the whole file is one text.
     """
     try:
-        return _Records([_parse_value(text)], are_lines=False, note="")
+        return _Records(
+            [_parse_value(text)],
+            are_lines=False,
+            note="",
+        )
     except ValueError as error:
         reason = str(error)
     except RecursionError:
@@ -155,15 +168,27 @@ def _parse_records(text: str) -> _Records:
                 values.append(line.strip())
                 bad_lines.append(number)
     if 2 * len(bad_lines) > len(values):
-        return _Records([text.strip()], False, f"not JSON, kept as it is: {reason}")
+        return _Records(
+            [text.strip()],
+            False,
+            f"not JSON, kept as it is: {reason}",
+        )
     note = ""
     if bad_lines:
         more = f" and {len(bad_lines) - 1} more" if len(bad_lines) > 1 else ""
         note = f"line {bad_lines[0]}{more}: not JSON, kept as it is"
-    return _Records(values, are_lines=True, note=note)
+    return _Records(
+        values,
+        are_lines=True,
+        note=note,
+    )
 
 
-def _format_lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
+def _format_lines(
+    value: Any,
+    name: str,
+    depth: int = 0,
+) -> Iterator[str]:
     """Yield a line such as `order.items.price: 12` for each value in a value of JSON.
 
     `name` is the keys above the value, joined by dots. An empty line precedes each record of a
@@ -171,16 +196,28 @@ def _format_lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
     """
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, inner in value.items():
-            yield from _format_lines(inner, f"{name}.{key}" if name else key, depth + 1)
+            yield from _format_lines(
+                inner,
+                f"{name}.{key}" if name else key,
+                depth + 1,
+            )
     elif isinstance(value, list) and depth < _MAX_DEPTH:
         if any(isinstance(item, list | dict) for item in value):
             for inner in value:
                 if isinstance(inner, dict) and len(inner) > 1:
                     yield ""
-                yield from _format_lines(inner, name, depth + 1)
+                yield from _format_lines(
+                    inner,
+                    name,
+                    depth + 1,
+                )
         else:
             items = ", ".join(map(_format_value, value))
-            yield from _format_lines(items, name, depth + 1)
+            yield from _format_lines(
+                items,
+                name,
+                depth + 1,
+            )
     else:
         text = _format_value(value)
         if text:

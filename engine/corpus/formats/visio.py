@@ -61,8 +61,17 @@ class VisioReader:
             key = _METADATA.get(element.tag.rpartition("}")[2])
             if key:
                 metadata[key] = clean_line(element.text or "")
-        text = require_text(path, builder.done(), lost)
-        yield build_document(path, "vsdx", text, metadata)
+        text = require_text(
+            path,
+            builder.done(),
+            lost,
+        )
+        yield build_document(
+            path,
+            "vsdx",
+            text,
+            metadata,
+        )
         yield from lost
 
 
@@ -83,7 +92,11 @@ def _list_pages(package: ZipFile, lost: list[LeftOut]) -> Iterator[tuple[str, st
             yield page.get("Name") or page.get("NameU") or "", _FOLDER + PurePosixPath(target).name
 
 
-def _read_part(package: ZipFile, name: str, lost: list[LeftOut]) -> Any:
+def _read_part(
+    package: ZipFile,
+    name: str,
+    lost: list[LeftOut],
+) -> Any:
     """Return the root of a part's XML, an element `none` if the part is missing.
 
     One that is damaged is added to `lost`.

@@ -24,7 +24,13 @@ from engine.corpus.text.metadata import title_from_name
 _DECLARATION = re.compile(r"\A\ufeff?\s*<\?xml[^>]*\?>")
 _PARAGRAPHS = ("p", "para", "h")
 # Elements that stand for a blank; the last one holds the instruction of a field.
-_BLANKS = ("tab", "br", "line-break", "s", "instrText")
+_BLANKS = (
+    "tab",
+    "br",
+    "line-break",
+    "s",
+    "instrText",
+)
 _EMPTY_LINES = re.compile(r"\n{3,}")
 _SHEET = "{urn:schemas-microsoft-com:office:spreadsheet}"
 _MAX_COLUMNS = 2**14  # of Excel
@@ -46,7 +52,11 @@ class XmlReader:
         source, note = decode_page(read_bytes(path, data), path)
         root = parse_xml(_DECLARATION.sub("", source).encode(), recover=True)
         if root.tag == "none":
-            raise UnreadableFileError(path, describe_damage("invalid XML"), "damaged")
+            raise UnreadableFileError(
+                path,
+                describe_damage("invalid XML"),
+                "damaged",
+            )
         for element in root.iter():
             has_children = len(element) > 0
             if _find_name(element) in _BLANKS and not has_children:
@@ -86,14 +96,23 @@ def _read_lines(root: Any) -> Iterator[str]:
             if children and element.getparent() is root:
                 yield ""
             full_name = f"{parent_name}.{name}" if parent_name else name
-            yield from _read_values(element, full_name, is_leaf=not children)
+            yield from _read_values(
+                element,
+                full_name,
+                is_leaf=not children,
+            )
             # The root's name is left out, as it would precede the names of all other elements.
             if element is root:
                 name = ""
             stack += [(child, name) for child in reversed(children)]
 
 
-def _read_values(element: Any, name: str, *, is_leaf: bool) -> Iterator[str]:
+def _read_values(
+    element: Any,
+    name: str,
+    *,
+    is_leaf: bool,
+) -> Iterator[str]:
     """Yield a line for the text of an element without children, and one for each attribute."""
     if is_leaf:
         text = _read_text(element)

@@ -120,7 +120,12 @@ class Ingest:
         self._pauses_for_index = (
             context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
         )
-        self.progress = FileProgress(context, 0, 0, pace.slow_seconds)
+        self.progress = FileProgress(
+            context,
+            0,
+            0,
+            pace.slow_seconds,
+        )
         # Files that could not be opened, and files without text with what was left out in them.
         # What is stored of such files stays until all files are read.
         self._unopened: list[FileRecord] = []
@@ -135,7 +140,12 @@ class Ingest:
         Raises NoDocumentsError if nothing would be left to search. Files that still exist then keep
         what was read of them before.
         """
-        self._previous = PreviousCorpus(self._context, self._chunking, self._ocr, scan)
+        self._previous = PreviousCorpus(
+            self._context,
+            self._chunking,
+            self._ocr,
+            scan,
+        )
         if self._store.files_left():
             states = [record.state for record in self._previous.files.values()]
             self._tally["unread"] = states.count("quarantined") + states.count("skipped")
@@ -177,14 +187,22 @@ class Ingest:
         Raises NoDocumentsError if nothing would be left to search.
         """
         with self._store.transaction():
-            self._tally["removed"] += forget_gone(self._context, self._previous.files, scan)
+            self._tally["removed"] += forget_gone(
+                self._context,
+                self._previous.files,
+                scan,
+            )
             # What is stored of files that could not be opened stays, and they are tried again.
             for record in self._unopened:
                 self._store.put_file(record)
         unread = self._unopened + [record for record, _ in self._unreadable]
         left_out = [Skipped(record.path, record.reason) for record in unread] + scan.skipped
         # The error says what stays searchable, so it is built before unreadable files are dropped.
-        nothing_left = no_documents("None of the files could be read.", left_out, self._context)
+        nothing_left = no_documents(
+            "None of the files could be read.",
+            left_out,
+            self._context,
+        )
         with self._store.transaction():
             self._drop_unreadable()
             if not self._store.has_chunks():
@@ -201,8 +219,19 @@ class Ingest:
             ocr_seconds=corpus.ocr_seconds,
         )
         if not on_cluster:
-            return Pool(processes, limits, passwords(context), self._ocr)
-        pool = NodesPool(processes, limits, passwords(context), self._ocr, context.check_stop)
+            return Pool(
+                processes,
+                limits,
+                passwords(context),
+                self._ocr,
+            )
+        pool = NodesPool(
+            processes,
+            limits,
+            passwords(context),
+            self._ocr,
+            context.check_stop,
+        )
         context.report_choice(
             "reading",
             f"on {pool.nodes.count} nodes",
@@ -218,7 +247,12 @@ class Ingest:
         batch: list[ExaminedFile] = []
         pace = self._pace
         total = done + len(changed)
-        progress = FileProgress(self._context, done, total, pace.slow_seconds)
+        progress = FileProgress(
+            self._context,
+            done,
+            total,
+            pace.slow_seconds,
+        )
         self.progress = progress
         started = time.monotonic()
         last_written = started
@@ -315,12 +349,25 @@ class Ingest:
         former = self._previous.find_record(examined.file)
         if former and former.state == "gone":
             former = None
-        record = build_record(examined.file, examined.content_hash, self._chunking)
+        record = build_record(
+            examined.file,
+            examined.content_hash,
+            self._chunking,
+        )
         if examined.outcome and examined.outcome.inaccessible:
-            yield partial(self._keep_inaccessible, record, former, examined.outcome.reason)
+            yield partial(
+                self._keep_inaccessible,
+                record,
+                former,
+                examined.outcome.reason,
+            )
             return
         if former and self._previous.is_known(former, record.content_hash):
-            yield partial(self._store_known, record, former)
+            yield partial(
+                self._store_known,
+                record,
+                former,
+            )
             return
         # Only a file whose name is new can be a lost file under another name.
         renamed = None if former else self._previous.take_renamed(record)
@@ -335,7 +382,11 @@ class Ingest:
     def _store_known(self, record: FileRecord, former: FileRecord) -> None:
         """Store the times of a file whose content has not changed."""
         if former.state != "skipped":
-            record = replace(record, reason=former.reason, kind=former.kind)
+            record = replace(
+                record,
+                reason=former.reason,
+                kind=former.kind,
+            )
         if former.state == "quarantined":
             record = replace(record, state="quarantined")
         else:
@@ -344,7 +395,11 @@ class Ingest:
 
     def _store_renamed(self, renamed: Rename) -> None:
         """Store what is known of a file under its new name."""
-        self._store.move_file(renamed.former, renamed.record, renamed.titles)
+        self._store.move_file(
+            renamed.former,
+            renamed.record,
+            renamed.titles,
+        )
         self._tally["renamed"] += 1
 
     def _plan_content(
@@ -354,9 +409,20 @@ class Ingest:
         try:
             yield from self._plan_documents(examined, record, former)
         except UnreadableFileError as error:
-            yield partial(self._store_unreadable, examined, record, former, error)
+            yield partial(
+                self._store_unreadable,
+                examined,
+                record,
+                former,
+                error,
+            )
         except OSError as error:
-            yield partial(self._keep_inaccessible, record, former, system_reason(error))
+            yield partial(
+                self._keep_inaccessible,
+                record,
+                former,
+                system_reason(error),
+            )
 
     def _store_unreadable(
         self,
@@ -367,7 +433,12 @@ class Ingest:
     ) -> None:
         """Note a file without text; what is stored of it stays until all files are read."""
         reason = error.why or error.what
-        unread = replace(record, state="quarantined", reason=reason, kind=error.kind)
+        unread = replace(
+            record,
+            state="quarantined",
+            reason=reason,
+            kind=error.kind,
+        )
         parts = examined.list_parts()
         self._unreadable.append((unread, parts))
         if former is None or not self._store.documents_of(former.id):
@@ -387,7 +458,12 @@ class Ingest:
         has_remark = bool(stored.reason or stored.kind)
         if stored.state == "quarantined" or (stored.state == "read" and has_remark):
             stored = replace(stored, content_hash="")
-        unread = replace(stored, state="skipped", reason=reason, kind="no access")
+        unread = replace(
+            stored,
+            state="skipped",
+            reason=reason,
+            kind="no access",
+        )
         self._unopened.append(unread)
         self._report_unread(unread, former)
 
@@ -418,12 +494,35 @@ class Ingest:
         block = list(itertools.islice(documents, _DOCUMENTS_PER_BLOCK))
         # One block is read ahead, to know the last one.
         while next_block := list(itertools.islice(documents, _DOCUMENTS_PER_BLOCK)):
-            changed = self._cut(examined.file, record, block, stored, reusable=reusable)
-            yield partial(self._store_block, unfinished, changed)
+            changed = self._cut(
+                examined.file,
+                record,
+                block,
+                stored,
+                reusable=reusable,
+            )
+            yield partial(
+                self._store_block,
+                unfinished,
+                changed,
+            )
             block = next_block
-        changed = self._cut(examined.file, record, block, stored, reusable=reusable)
+        changed = self._cut(
+            examined.file,
+            record,
+            block,
+            stored,
+            reusable=reusable,
+        )
         gone = [document_id for document_id, _ in stored.values()]
-        yield partial(self._store_last_block, examined, record, former, changed, gone)
+        yield partial(
+            self._store_last_block,
+            examined,
+            record,
+            former,
+            changed,
+            gone,
+        )
 
     def _cut(
         self,
@@ -442,7 +541,11 @@ class Ingest:
         """
         changed: list[tuple[Document, ReadDocument]] = []
         for read_document in block:
-            document = build_stored_document(file, record.content_hash, read_document)
+            document = build_stored_document(
+                file,
+                record.content_hash,
+                read_document,
+            )
             document_id, content_hash = stored.pop(document.path, (0, ""))
             is_same = document_id != 0 and content_hash == document.content_hash
             if not (is_same and reusable):
@@ -482,7 +585,12 @@ class Ingest:
                     raise _explain_empty(examined.file, parts)
                 self._store.put_parts(file_id, parts)
         except UnreadableFileError as error:
-            self._store_unreadable(examined, record, former, error)
+            self._store_unreadable(
+                examined,
+                record,
+                former,
+                error,
+            )
         else:
             self._tally["read"] += 1
             self._tally["new_chunks"] += new_chunks
@@ -499,7 +607,11 @@ class Ingest:
             document_id = self._store.put_document(file_id, cut_document.document)
             new_chunks += self._store.replace_chunks(document_id, cut_document.chunks)
             chunks = self._store.chunks_of(document_id)
-            queries = queries_in(cut_document.read, cut_document.document.path, chunks)
+            queries = queries_in(
+                cut_document.read,
+                cut_document.document.path,
+                chunks,
+            )
             self._store.replace_document_queries(document_id, queries)
         return new_chunks
 
@@ -518,5 +630,9 @@ def _explain_empty(file: ScannedFile, parts: list[PartRecord]) -> UnreadableFile
     """Return the error of a file without text: the reason of the first part left out, if any."""
     if parts:
         reason = f"{parts[0].path}: {parts[0].reason}"
-        return UnreadableFileError(file.absolute, reason, cast(Kind, parts[0].kind))
+        return UnreadableFileError(
+            file.absolute,
+            reason,
+            cast(Kind, parts[0].kind),
+        )
     return UnreadableFileError(file.absolute, "empty", "empty")

@@ -46,7 +46,11 @@ def limits_of(context: StageContext) -> dict[str, int]:
     """
     corpus = context.settings.corpus
     memory = corpus.reading_memory_mb
-    limits = {"timed out": corpus.reading_seconds, "out of memory": memory, "crashed": memory}
+    limits = {
+        "timed out": corpus.reading_seconds,
+        "out of memory": memory,
+        "crashed": memory,
+    }
     if corpus.ocr:
         limits["needs OCR"] = corpus.ocr_seconds
     return limits
@@ -94,7 +98,11 @@ def choose_tesseract(context: StageContext) -> Tesseract | None:
         )
     else:
         reason = f"{tesseract.version} at {tesseract.program}"
-        context.report_choice("ocr", tesseract.languages, reason)
+        context.report_choice(
+            "ocr",
+            tesseract.languages,
+            reason,
+        )
     return tesseract
 
 
@@ -118,11 +126,19 @@ def is_inaccessible(record: FileRecord, inaccessible: Set[tuple[str, str]]) -> b
         return False
     folder_ends = [index for index, character in enumerate(record.path) if character == "/"]
     # The source itself, the folders in it above the file, and the file.
-    paths = ["", *(record.path[:end] for end in folder_ends), record.path]
+    paths = [
+        "",
+        *(record.path[:end] for end in folder_ends),
+        record.path,
+    ]
     return any((record.source, path) in inaccessible for path in paths)
 
 
-def build_record(file: ScannedFile, content_hash: str, chunking: str) -> FileRecord:
+def build_record(
+    file: ScannedFile,
+    content_hash: str,
+    chunking: str,
+) -> FileRecord:
     """Return the record of a file that is read without a remark."""
     return FileRecord(
         source=file.source,
@@ -138,7 +154,11 @@ def build_record(file: ScannedFile, content_hash: str, chunking: str) -> FileRec
     )
 
 
-def build_stored_document(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
+def build_stored_document(
+    file: ScannedFile,
+    content_hash: str,
+    read: ReadDocument,
+) -> Document:
     """Return the document to store.
 
     `content_hash`: the hash of the file. A document inside the file has a path that continues the
@@ -205,7 +225,11 @@ class ExaminedFile:
         if outcome.inaccessible:
             raise OSError(0, outcome.reason)
         if outcome.kind:
-            raise UnreadableFileError(self.file.absolute, outcome.reason, outcome.kind)
+            raise UnreadableFileError(
+                self.file.absolute,
+                outcome.reason,
+                outcome.kind,
+            )
         if self.file.format == "beir":
             return read_data_set(self.file)
         return iter(outcome.documents)
@@ -270,7 +294,11 @@ class PreviousCorpus:
             return True
         if record.chunking != self._chunking or record.id in self._retried:
             return True
-        stored = (record.size, record.mtime_ns, record.ctime_ns)
+        stored = (
+            record.size,
+            record.mtime_ns,
+            record.ctime_ns,
+        )
         return stored != (file.size, file.mtime_ns, file.ctime_ns)
 
     def is_known(self, record: FileRecord, content_hash: str) -> bool:
@@ -299,8 +327,16 @@ class PreviousCorpus:
             return None
         lost.remove(former)
         del self.files[former.source, former.path]
-        renamed = replace(record, reason=former.reason, kind=former.kind)
-        return Rename(former, renamed, (former_title, title))
+        renamed = replace(
+            record,
+            reason=former.reason,
+            kind=former.kind,
+        )
+        return Rename(
+            former,
+            renamed,
+            (former_title, title),
+        )
 
     def _find_lost(self, scan: Scan) -> dict[str, list[FileRecord]]:
         """Return files that were read and are missing from their places, by content."""
@@ -367,7 +403,11 @@ def forget_gone(
     return sum(record.state == "read" for record in gone)
 
 
-def no_documents(what: str, skipped: list[Skipped], context: StageContext) -> NoDocumentsError:
+def no_documents(
+    what: str,
+    skipped: list[Skipped],
+    context: StageContext,
+) -> NoDocumentsError:
     """Return the error of a project without anything to search.
 
     It names the first few files that were left out, and why.

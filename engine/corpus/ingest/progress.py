@@ -13,7 +13,13 @@ class FileProgress:
     `done`: how many files count as done already, as they were read in earlier runs.
     """
 
-    def __init__(self, context: StageContext, done: int, total: int, slow_seconds: float) -> None:
+    def __init__(
+        self,
+        context: StageContext,
+        done: int,
+        total: int,
+        slow_seconds: float,
+    ) -> None:
         self._context = context
         self._slow_seconds = slow_seconds
         self.done = done
@@ -35,7 +41,11 @@ class FileProgress:
     def add(self, count: int) -> None:
         """Report that `count` more files are done."""
         self.done += count
-        self._context.progress(self.done, self.total, "files")
+        self._context.progress(
+            self.done,
+            self.total,
+            "files",
+        )
 
     def check(self) -> None:
         """Let the reading be stopped here, and name a file that takes long.
@@ -45,4 +55,9 @@ class FileProgress:
         self._context.check_stop()
         if self._path and time.monotonic() - self._since >= self._slow_seconds:
             self._since = time.monotonic()
-            self._context.progress(self.done, self.total, "files", self._path)
+            self._context.progress(
+                self.done,
+                self.total,
+                "files",
+                self._path,
+            )

@@ -24,7 +24,11 @@ PLAIN = frozenset({"txt", "md"})
 """Formats whose first bytes are text, so they need no parser and no confined process."""
 
 
-def sample_texts(sources: Sequence[Path], count: int = 24, seconds: float = 10.0) -> list[str]:
+def sample_texts(
+    sources: Sequence[Path],
+    count: int = 24,
+    seconds: float = 10.0,
+) -> list[str]:
     """Read the beginnings of up to `count` documents, spread over the files below `sources`.
 
     After about `seconds`, the texts read so far are returned. Files that cannot be read are left

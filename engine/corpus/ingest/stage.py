@@ -102,10 +102,20 @@ class IngestStage(Stage):
         tokenizer = chunk_tokenizer(context.settings)
         tokenizer_mark = tokenizer_fingerprint(tokenizer)
         chunk_settings = corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})
-        chunking = fingerprint(tokenizer=tokenizer_mark, version=VERSION, **chunk_settings)
+        chunking = fingerprint(
+            tokenizer=tokenizer_mark,
+            version=VERSION,
+            **chunk_settings,
+        )
         tesseract = choose_tesseract(context)
         _report_left_out(context, result)
-        ingest = Ingest(context, tokenizer, chunking, tesseract, self._pace)
+        ingest = Ingest(
+            context,
+            tokenizer,
+            chunking,
+            tesseract,
+            self._pace,
+        )
         tally = ingest.read_changes(result)
         left = ingest.progress.left
         if not left:
@@ -119,7 +129,11 @@ class IngestStage(Stage):
             tokenizer=tokenizer_mark,
             files_left=left,
         )
-        complete_fingerprint = stage_fingerprint("ingest", VERSION, self.inputs(context))
+        complete_fingerprint = stage_fingerprint(
+            "ingest",
+            VERSION,
+            self.inputs(context),
+        )
         context.store.put_artifact(Artifact(info, _PARTIAL if left else complete_fingerprint))
         counts = context.store.counts()
         return {
@@ -162,7 +176,11 @@ def _recipe(settings: Settings) -> dict[str, Any]:
     return settings.corpus.model_dump(exclude=irrelevant)
 
 
-def _refuse_empty(result: Scan, sources: list[Path], context: StageContext) -> None:
+def _refuse_empty(
+    result: Scan,
+    sources: list[Path],
+    context: StageContext,
+) -> None:
     """Raise NoDocumentsError if there is nothing to read.
 
     Deleted files are removed from search first, except from bare folders: a disk that is not
@@ -173,10 +191,19 @@ def _refuse_empty(result: Scan, sources: list[Path], context: StageContext) -> N
     project = context.project.path
     present = {_make_movable(str(source), project) for source in sources if not is_bare(source)}
     with context.store.transaction():
-        forget_gone(context, context.store.files(), result, present)
+        forget_gone(
+            context,
+            context.store.files(),
+            result,
+            present,
+        )
         context.store.put_left_out(map(_build_record, (*result.skipped, *result.away)))
     places = ", ".join(str(source) for source in sources)
-    raise no_documents(f"No readable documents in {places}.", result.skipped, context)
+    raise no_documents(
+        f"No readable documents in {places}.",
+        result.skipped,
+        context,
+    )
 
 
 def _make_sources_movable(result: Scan, project: Path) -> None:
@@ -220,4 +247,9 @@ def _report_left_out(context: StageContext, result: Scan) -> None:
 def _build_record(item: Skipped) -> LeftOutRecord:
     """Return the record of what is left out; a whole folder is named by its own path."""
     path = item.source if item.path == "." else item.path
-    return LeftOutRecord(item.source, path, item.kind, item.reason)
+    return LeftOutRecord(
+        item.source,
+        path,
+        item.kind,
+        item.reason,
+    )

@@ -147,7 +147,12 @@ class Child:
     RuntimeError if the process does not start, or does not confine itself.
     """
 
-    def __init__(self, limits: Limits, ocr: Tesseract | None, process: ReadingProcess) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        ocr: Tesseract | None,
+        process: ReadingProcess,
+    ) -> None:
         assert process.stdout is not None
         self._limits = limits
         self._ocr = ocr
@@ -228,7 +233,11 @@ class Child:
         if reading.ocr_seconds > self._limits.ocr_seconds + self._limits.seconds:
             raise ValueError("it asks for more OCR than it may")
         started = time.monotonic()
-        text, problem = self._ocr.read(picture, self._limits.memory, self._limits.seconds)
+        text, problem = self._ocr.read(
+            picture,
+            self._limits.memory,
+            self._limits.seconds,
+        )
         seconds = time.monotonic() - started
         reading.ocr_seconds += seconds
         reading.clock.end += seconds
@@ -358,7 +367,12 @@ def start_reader(limits: Limits, *, lock_down: bool) -> ReadingProcess:
     On Linux it ends with the thread that has started it, so that thread must live as long as the
     process may. Raises OSError.
     """
-    arguments = (limits.memory, limits.seconds, os.getpid(), int(lock_down))
+    arguments = (
+        limits.memory,
+        limits.seconds,
+        os.getpid(),
+        int(lock_down),
+    )
     command = python_command("engine.corpus.sandbox.worker", *map(str, arguments))
     environment = _build_environment()
     if lock_down:
@@ -402,11 +416,19 @@ def start_child(
     failure = lockdown.failure
     if can_lock_down() and not failure:
         try:
-            return Child(limits, ocr, start(True))
+            return Child(
+                limits,
+                ocr,
+                start(True),
+            )
         except (OSError, RuntimeError) as error:
             failure = _describe_failure(error)
     # If this one does not start either, the lockdown is not to blame, and nothing is noted.
-    child = Child(limits, ocr, start(False))
+    child = Child(
+        limits,
+        ocr,
+        start(False),
+    )
     lockdown.failure = failure
     return child
 

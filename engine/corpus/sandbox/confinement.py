@@ -101,7 +101,12 @@ class Confinement:
         return self.calls and self.landlock > 0
 
 
-def confine(memory: int, *, programs: bool = False, opening: bool = True) -> Confinement:
+def confine(
+    memory: int,
+    *,
+    programs: bool = False,
+    opening: bool = True,
+) -> Confinement:
     """Confine this process to what reading needs, and return what the system has done.
 
     `memory`: the maximum address space in bytes. `programs`: keep the right to become another
@@ -114,7 +119,12 @@ def confine(memory: int, *, programs: bool = False, opening: bool = True) -> Con
     drop_rights()
     low_integrity = give_up_rights()
     calls = refuse_calls(programs=programs)
-    granted = Confinement(files, calls, landlock, low_integrity)
+    granted = Confinement(
+        files,
+        calls,
+        landlock,
+        low_integrity,
+    )
     if not opening:
         give_up_opening()
     if can_lock_down():

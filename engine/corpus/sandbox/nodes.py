@@ -44,7 +44,12 @@ class NodesPool(Pool):
         self.nodes = Nodes[_SentFile, Outcome | None](
             open_reading, (limits, passwords), check, one_a_core=True
         )
-        super().__init__(self.nodes.capacity + processes, limits, passwords, ocr)
+        super().__init__(
+            self.nodes.capacity + processes,
+            limits,
+            passwords,
+            ocr,
+        )
         # Of the pool's threads, this many may read on this machine at the same time.
         self._local_readers = threading.Semaphore(processes)
 

@@ -159,7 +159,12 @@ def _decode_left_out(message: dict[str, Any]) -> LeftOut:
     reason = check_text(message["reason"])
     if state not in ("skipped", "quarantined"):
         raise ValueError("an unknown state")
-    return LeftOut(member, state, check_name(message["kind"], Kind), reason)
+    return LeftOut(
+        member,
+        state,
+        check_name(message["kind"], Kind),
+        reason,
+    )
 
 
 def _decode_document(message: dict[str, Any]) -> ReadDocument:

@@ -48,7 +48,12 @@ class WorkerSlot:
     `starter`: the thread in which all processes of the pool are started.
     """
 
-    def __init__(self, limits: Limits, ocr: Tesseract | None, starter: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        ocr: Tesseract | None,
+        starter: ThreadPoolExecutor,
+    ) -> None:
         self._limits = limits
         self._ocr = ocr
         self._starter = starter
@@ -64,7 +69,12 @@ class WorkerSlot:
         if child is not None and (child.used >= self._limits.files or child.has_ended):
             self.leave()
         if self.child is None:
-            self.child = start_child(self._limits, self._ocr, self._start, LOCKDOWN)
+            self.child = start_child(
+                self._limits,
+                self._ocr,
+                self._start,
+                LOCKDOWN,
+            )
         return self.child
 
     def _start(self, lock_down: bool) -> ReadingProcess:
@@ -173,7 +183,11 @@ class Pool:
             if self._free:
                 slot = self._free.pop()
             else:
-                slot = WorkerSlot(self._limits, self._ocr, self._starter)
+                slot = WorkerSlot(
+                    self._limits,
+                    self._ocr,
+                    self._starter,
+                )
                 self._slots.append(slot)
         try:
             return self._read(slot, path, format)
@@ -181,7 +195,12 @@ class Pool:
             with self._lock:
                 self._free.append(slot)
 
-    def _read(self, slot: WorkerSlot, path: Path, format: str) -> Outcome:
+    def _read(
+        self,
+        slot: WorkerSlot,
+        path: Path,
+        format: str,
+    ) -> Outcome:
         """Read a file; each time that a process is lost at one of its parts, go on with another."""
         crashes = 0
         reading: FileReading | None = None
@@ -190,7 +209,12 @@ class Pool:
             if reading is None:
                 # The clock begins here, so that the start of the first process does not count.
                 clock = Clock(self._limits.whole_file_seconds(get_file_size(path)))
-                reading = FileReading(path, format, self._passwords, clock)
+                reading = FileReading(
+                    path,
+                    format,
+                    self._passwords,
+                    clock,
+                )
             # The pool may have been closed while the process started.
             if self._closed:
                 break
@@ -209,7 +233,12 @@ class Pool:
                 member = reading.member
                 if member:
                     reading.without.append(member)
-                    lost = LeftOut(member, "quarantined", death.kind, death.reason)
+                    lost = LeftOut(
+                        member,
+                        "quarantined",
+                        death.kind,
+                        death.reason,
+                    )
                     outcome.keep(lost, self._limits)
                 if not member or crashes >= _MAX_CRASHES:
                     outcome.give_up(death.kind, death.reason)

@@ -124,11 +124,29 @@ def _build_filter(calls: _Calls, *, programs: bool) -> list[Step]:
         *_refuse_unless(examined["socketpair"], 1, (ANY_OF, 0, 1, _NO_STREAM)),
     ]
     for name, number in calls.opening.items():
-        steps += _refuse_unless(number, _FLAGS_ARGUMENT[name], (ANY_OF, 0, 1, _CHANGES))
+        steps += _refuse_unless(
+            number,
+            _FLAGS_ARGUMENT[name],
+            (ANY_OF, 0, 1, _CHANGES),
+        )
     for number in calls.to_itself.values():
-        steps += _refuse_unless(number, 0, (EQUAL, 1, 0, 0))
-    steps += _answer_by_command(examined["fcntl"], _REFUSED_FCNTL, named=_REFUSE, other=ALLOW)
-    steps += _answer_by_command(examined["ioctl"], _ALLOWED_IOCTL, named=ALLOW, other=_REFUSE)
+        steps += _refuse_unless(
+            number,
+            0,
+            (EQUAL, 1, 0, 0),
+        )
+    steps += _answer_by_command(
+        examined["fcntl"],
+        _REFUSED_FCNTL,
+        named=_REFUSE,
+        other=ALLOW,
+    )
+    steps += _answer_by_command(
+        examined["ioctl"],
+        _ALLOWED_IOCTL,
+        named=ALLOW,
+        other=_REFUSE,
+    )
     answers = dict.fromkeys(calls.refused.values(), _REFUSE)
     if not programs:
         answers |= dict.fromkeys(calls.starting.values(), _REFUSE)
@@ -144,7 +162,11 @@ def _build_filter(calls: _Calls, *, programs: bool) -> list[Step]:
     ]
 
 
-def _refuse_unless(number: int, argument: int, test: Step) -> Sequence[Step]:
+def _refuse_unless(
+    number: int,
+    argument: int,
+    test: Step,
+) -> Sequence[Step]:
     """Return steps that refuse a call unless `test` of its argument jumps over the refusal.
 
     `number`: that of the call. `argument`: its position, from 0.

@@ -64,7 +64,12 @@ class Tesseract:
         """A mark that changes if pictures would be read differently."""
         return f"{self.version} {self.languages}"
 
-    def read(self, picture: bytes, memory: int, seconds: int) -> tuple[str, str]:
+    def read(
+        self,
+        picture: bytes,
+        memory: int,
+        seconds: int,
+    ) -> tuple[str, str]:
         """Return (text, problem) of a picture; the problem is empty if it could be read.
 
         `memory`: the maximum in bytes. A process that takes longer than `seconds` is ended.
@@ -75,11 +80,21 @@ class Tesseract:
             "PYTHONPATH": import_path(),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        command = [self.program, "stdin", "stdout", "-l", self.languages]
+        command = [
+            self.program,
+            "stdin",
+            "stdout",
+            "-l",
+            self.languages,
+        ]
         # On Windows, the job alone confines the process.
         if can_become_program():
             limits = (str(memory), str(seconds))
-            command = python_command("engine.corpus.sandbox.confinement", *limits, *command)
+            command = python_command(
+                "engine.corpus.sandbox.confinement",
+                *limits,
+                *command,
+            )
         job = Job(memory, _MAX_PROCESSES)
         try:
             process = start_in_job(
@@ -95,7 +110,11 @@ class Tesseract:
             job.close()
             return "", f"tesseract did not start ({reason_of(error)})"
         self.running[process] = job
-        time_limit = threading.Timer(seconds, job.end, (process,))
+        time_limit = threading.Timer(
+            seconds,
+            job.end,
+            (process,),
+        )
         started = time.monotonic()
         time_limit.start()
         try:
@@ -176,7 +195,11 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
         chosen = readable
     elif not chosen:
         chosen = ["eng"] if "eng" in readable else readable[:1]
-    return Tesseract(program, version.splitlines()[0].strip(), "+".join(chosen))
+    return Tesseract(
+        program,
+        version.splitlines()[0].strip(),
+        "+".join(chosen),
+    )
 
 
 def _run_option(program: str, option: str) -> str:

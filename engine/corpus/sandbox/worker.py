@@ -87,7 +87,11 @@ def _load_readers() -> None:
     gc.freeze()
 
 
-def answer_request(answers: int, request: dict[str, Any], seconds: int) -> None:
+def answer_request(
+    answers: int,
+    request: dict[str, Any],
+    seconds: int,
+) -> None:
     """Read the file that a request names, and write what is in it to the descriptor `answers`.
 
     `seconds`: the time for the file, or for each part of it.
@@ -143,9 +147,17 @@ def answer_request(answers: int, request: dict[str, Any], seconds: int) -> None:
             send(encode_finding(finding), later=later)
         last_message: dict[str, Any] = {"type": "end"}
     except UnreadableFileError as error:
-        last_message = {"type": "failed", "kind": error.kind, "reason": error.why or error.what}
+        last_message = {
+            "type": "failed",
+            "kind": error.kind,
+            "reason": error.why or error.what,
+        }
     except MemoryError:
-        last_message = {"type": "failed", "kind": "out of memory", "reason": ""}
+        last_message = {
+            "type": "failed",
+            "kind": "out of memory",
+            "reason": "",
+        }
     except OSError as error:
         last_message = {
             "type": "inaccessible",
@@ -156,7 +168,11 @@ def answer_request(answers: int, request: dict[str, Any], seconds: int) -> None:
     except Exception as error:
         # The message may quote the document, and the reason is logged.
         reason = f"its reader failed ({type(error).__name__})"
-        last_message = {"type": "failed", "kind": "crashed", "reason": reason}
+        last_message = {
+            "type": "failed",
+            "kind": "crashed",
+            "reason": reason,
+        }
     send(last_message)
 
 

@@ -150,7 +150,12 @@ BINARY = frozenset(
     }
 )
 ARCHIVES = frozenset({"zip", "tar", "7z"})
-COMPRESSED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zst"}
+COMPRESSED = {
+    b"\x1f\x8b": "gz",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\0": "xz",
+    b"(\xb5/\xfd": "zst",
+}
 """First bytes of a compressed file or a compressed tar archive."""
 SEVEN_ZIP = b"7z\xbc\xaf'\x1c"
 _TAR_OFFSET = 257
@@ -249,7 +254,11 @@ def find_online_file(path: str) -> str:
 
 def list_placeholders(name: str) -> tuple[str, ...]:
     """Return the names of the files that clouds leave in the place of the file `name`."""
-    return (f".{name}.icloud", f"{name}.nextcloud", f"{name}.owncloud")
+    return (
+        f".{name}.icloud",
+        f"{name}.nextcloud",
+        f"{name}.owncloud",
+    )
 
 
 def is_tnef(path: str) -> bool:

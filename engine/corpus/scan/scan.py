@@ -207,7 +207,11 @@ class _SourceWalk:
             file = Path(self._source)
             self._source = str(file.parent)
             try:
-                self._take(file.name, file.stat(), self._real_source)
+                self._take(
+                    file.name,
+                    file.stat(),
+                    self._real_source,
+                )
             except OSError as error:
                 self._add_inaccessible(file.name, error)
             return
@@ -237,13 +241,22 @@ class _SourceWalk:
         if self._is_beir(prefix, visible):
             visible = self._keep_beir_corpus(prefix, visible)
         for name, entry in sorted(visible.items()):
-            self._examine(prefix + name, entry, real)
+            self._examine(
+                prefix + name,
+                entry,
+                real,
+            )
 
     def _locate(self, path: str) -> str:
         """Return the path on the disk of a path that is relative to the source."""
         return reachable_path(f"{self._source}/{path}")
 
-    def _examine(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
+    def _examine(
+        self,
+        path: str,
+        entry: os.DirEntry[str],
+        real_folder: str,
+    ) -> None:
         """Take a file, or note a folder or link for later; `real_folder`: the folder it is in."""
         real = f"{real_folder}{os.sep}{entry.name}"
         try:
@@ -256,7 +269,11 @@ class _SourceWalk:
                 if self._matches(online_file):
                     self._add_inaccessible(online_file, OSError(0, ONLINE_ONLY))
             elif self._matches(path):
-                self._take(path, entry.stat(), real)
+                self._take(
+                    path,
+                    entry.stat(),
+                    real,
+                )
         except OSError as error:
             self._add_inaccessible(path, error)
 
@@ -266,7 +283,11 @@ class _SourceWalk:
             real = os.path.realpath(f"{self._source}/{path}")
             status = Path(self._locate(path)).stat()
         except FileNotFoundError as error:
-            self._skip(path, f"broken link: {system_reason(error)}", "broken link")
+            self._skip(
+                path,
+                f"broken link: {system_reason(error)}",
+                "broken link",
+            )
             return
         except OSError as error:
             self._add_inaccessible(path, error, "broken link")
@@ -276,7 +297,12 @@ class _SourceWalk:
         except OSError as error:
             self._add_inaccessible(path, error)
 
-    def _follow_to(self, path: str, real: str, status: os.stat_result) -> None:
+    def _follow_to(
+        self,
+        path: str,
+        real: str,
+        status: os.stat_result,
+    ) -> None:
         """Follow a link whose target exists; `real` and `status` are those of the target."""
         if not self._follow_links and not Path(real).is_relative_to(self._real_source):
             if self._matches(path):
@@ -307,7 +333,11 @@ class _SourceWalk:
             if name in _BEIR_FILES or not self._matches(prefix + name):
                 continue
             if ending_of(name) in FORMATS or entry.is_dir():
-                self._skip(prefix + name, f"next to a BEIR data set's {BEIR_CORPUS}", "data set")
+                self._skip(
+                    prefix + name,
+                    f"next to a BEIR data set's {BEIR_CORPUS}",
+                    "data set",
+                )
         return {BEIR_CORPUS: entries[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:
@@ -317,7 +347,12 @@ class _SourceWalk:
             return False
         return not (self._excluded.patterns and self._excluded.match_file(path))
 
-    def _take(self, path: str, status: os.stat_result, real: str) -> None:
+    def _take(
+        self,
+        path: str,
+        status: os.stat_result,
+        real: str,
+    ) -> None:
         """Add a file to the result, or to what is skipped if it cannot be a document."""
         if real in self._taken:
             return
@@ -374,13 +409,22 @@ class _SourceWalk:
         """Skip a file of no known format, with what the user can do about it as the reason."""
         ending = ending_of(path)
         if ending not in IMAGES:
-            self._skip(path, f"format not supported: {ending or 'no ending'}", "unsupported")
+            self._skip(
+                path,
+                f"format not supported: {ending or 'no ending'}",
+                "unsupported",
+            )
         elif self._formats is FORMATS:
             self._skip(path, "a picture: without OCR it holds no text", "needs OCR")
         else:
             self._skip(path, "a picture of a kind that OCR does not read", "needs OCR")
 
-    def _add_inaccessible(self, path: str, error: OSError, kind: Kind = "no access") -> None:
+    def _add_inaccessible(
+        self,
+        path: str,
+        error: OSError,
+        kind: Kind = "no access",
+    ) -> None:
         """Skip a file or folder that the system does not let us look at."""
         self._result.inaccessible.append((self._source, readable_path(path)))
         reason = system_reason(error)
@@ -388,7 +432,12 @@ class _SourceWalk:
             reason = f"{kind}: {reason}"
         self._skip(path, reason, kind)
 
-    def _skip(self, path: str, reason: str, kind: Kind) -> None:
+    def _skip(
+        self,
+        path: str,
+        reason: str,
+        kind: Kind,
+    ) -> None:
         """Add a file or folder to what is skipped."""
         self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
 

@@ -125,7 +125,11 @@ class Builder:
         """
         text = "".join(self._parts)
         pages = [replace(page, start=min(page.start, len(text))) for page in self._pages]
-        return Text(text, tuple(self._headings), tuple(pages))
+        return Text(
+            text,
+            tuple(self._headings),
+            tuple(pages),
+        )
 
 
 def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
@@ -288,7 +292,11 @@ def append_side_text(text: Text, more: str) -> Text:
     if pages:
         start = len(text.text) + len(separator)
         pages = (*pages, Page(start, pages[-1].number + 1, "beside the text"))
-    return Text(f"{text.text}{separator}{more}", text.headings, pages)
+    return Text(
+        f"{text.text}{separator}{more}",
+        text.headings,
+        pages,
+    )
 
 
 def find_missing_lines(text: str, lines: Iterable[str]) -> str:
@@ -359,7 +367,11 @@ def _join_characters(match: re.Match[str]) -> str:
     if _HANGUL.search(spaced) and _is_in_sentence(match):
         return spaced
     shortest = min(map(len, _BLANKS.findall(spaced)))
-    parted = re.sub(rf"(?<!\s)\s{{{shortest}}}(?!\s)", "", spaced)
+    parted = re.sub(
+        rf"(?<!\s)\s{{{shortest}}}(?!\s)",
+        "",
+        spaced,
+    )
     words = parted.split()
     if min(map(len, words)) > 1:
         return parted
@@ -393,7 +405,12 @@ def restore_words(document: ReadDocument) -> ReadDocument:
 
     Its headings and pages begin at the same words as before.
     """
-    texts = (document.text, document.title, document.author, document.tags)
+    texts = (
+        document.text,
+        document.title,
+        document.author,
+        document.tags,
+    )
     if all(restore_text(text) == text for text in texts):
         return document
     starts = {heading.start for heading in document.headings}

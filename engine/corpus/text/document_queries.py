@@ -38,7 +38,15 @@ _MIN_REST = 40
 _TITLE_AREA = 2000
 """Number of characters at the beginning of a text that may contain its title."""
 _MAIL_FORMATS = ("eml", "msg")
-_LINK_ENDINGS = ("", ".html", ".htm", ".md", "/index.html", "/index.md", "/README.md")
+_LINK_ENDINGS = (
+    "",
+    ".html",
+    ".htm",
+    ".md",
+    "/index.html",
+    "/index.md",
+    "/README.md",
+)
 """Ends of a path that a link may leave out, the most usual first."""
 _WORDS = "words/document_queries.toml"
 
@@ -137,7 +145,11 @@ def document_queries(store: Store) -> list[DocumentQuery]:
     links_last = sorted(store.document_queries(), key=lambda query: query.origin == "link")
     for query in links_last:
         if query.origin == "link":
-            target = _find_target(query, by_id[query.written_in], by_path)
+            target = _find_target(
+                query,
+                by_id[query.written_in],
+                by_path,
+            )
             if target is None:
                 continue
             query = replace(query, document_id=target)
@@ -173,7 +185,11 @@ def _find_target(
     return None
 
 
-def queries_in(document: ReadDocument, path: str, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
+def queries_in(
+    document: ReadDocument,
+    path: str,
+    chunks: Sequence[Chunk],
+) -> list[DocumentQuery]:
     """Return the queries in a document that is stored at `path` as `chunks`.
 
     The chunks have their ids already. The title comes first and answers for the whole document;
@@ -295,7 +311,11 @@ def _resolve_link(path: str, target: str) -> str:
     return normpath(join(dirname(path), linked))
 
 
-def _find_title(document: ReadDocument, path: str, document_id: int) -> DocumentQuery | None:
+def _find_title(
+    document: ReadDocument,
+    path: str,
+    document_id: int,
+) -> DocumentQuery | None:
     """Return the title that people gave a document, or the subject of a mail.
 
     None if there is none, or if it says too little, such as `Untitled` or the file's name.
@@ -313,15 +333,34 @@ def _find_title(document: ReadDocument, path: str, document_id: int) -> Document
         return None
     if _is_file_name(title, path, document):
         return None
-    query = DocumentQuery(title, origin, None, document_id, written_in=document_id)
-    span = _find_words(title, document.text, 0, _TITLE_AREA)
+    query = DocumentQuery(
+        title,
+        origin,
+        None,
+        document_id,
+        written_in=document_id,
+    )
+    span = _find_words(
+        title,
+        document.text,
+        0,
+        _TITLE_AREA,
+    )
     if span is None:
         return query
     start, end = span
-    return replace(query, start=start, end=end)
+    return replace(
+        query,
+        start=start,
+        end=end,
+    )
 
 
-def _is_file_name(title: str, path: str, document: ReadDocument) -> bool:
+def _is_file_name(
+    title: str,
+    path: str,
+    document: ReadDocument,
+) -> bool:
     """Return whether a title is only the file's name, and no line of the text."""
     # A document of a data set has no file of its own.
     if document.external_id is not None:
@@ -334,7 +373,12 @@ def _is_file_name(title: str, path: str, document: ReadDocument) -> bool:
     return words not in lines
 
 
-def _find_words(words: str, text: str, start: int, end: int) -> tuple[int, int] | None:
+def _find_words(
+    words: str,
+    text: str,
+    start: int,
+    end: int,
+) -> tuple[int, int] | None:
     """Return the start and end of some words in text[start:end], in any case and across lines."""
     pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
     match = pattern.search(text, start, end)
@@ -350,7 +394,11 @@ def _begins_with_title(text: str) -> bool:
     return is_set_off and not first.rstrip().endswith((".", ",", ";", ":"))
 
 
-def _split_lines(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, str]]:
+def _split_lines(
+    text: str,
+    start: int = 0,
+    end: int | None = None,
+) -> Iterator[tuple[int, str]]:
     """Yield (offset, line) for each line of text[start:end] that is not blank."""
     for line in text[start:end].split("\n"):
         if line.strip():
@@ -362,7 +410,11 @@ def _split_sections(document: ReadDocument) -> Iterator[tuple[Heading, int]]:
     """Yield each heading, and the offset at which its section ends."""
     ends = [heading.start for heading in document.headings[1:]]
     ends.append(len(document.text))
-    return zip(document.headings, ends, strict=False)
+    return zip(
+        document.headings,
+        ends,
+        strict=False,
+    )
 
 
 def _find_headings(document: ReadDocument) -> Iterator[_Candidate]:
@@ -375,13 +427,26 @@ def _find_headings(document: ReadDocument) -> Iterator[_Candidate]:
     for heading, section_end in _split_sections(document):
         if counts[heading.title] > 1:
             continue
-        line_end = text.find("\n", heading.start, section_end)
+        line_end = text.find(
+            "\n",
+            heading.start,
+            section_end,
+        )
         title = _HEADING_NUMBER.sub("", _LIST_MARKER.sub("", heading.title)).strip(" *_:")
-        span = _find_words(title, text, heading.start, section_end)
+        span = _find_words(
+            title,
+            text,
+            heading.start,
+            section_end,
+        )
         # Words that are not in the line itself belong to the text below.
         if span is None or span[0] >= line_end:
             span = (heading.start, line_end)
-        body_start = text.find("\n", span[1], section_end)
+        body_start = text.find(
+            "\n",
+            span[1],
+            section_end,
+        )
         if body_start < 0:
             continue
         # The line of `=` or `-` below a heading is no text.
@@ -390,7 +455,12 @@ def _find_headings(document: ReadDocument) -> Iterator[_Candidate]:
             continue
         # `_find_questions` yields headings that are questions.
         if _is_meaningful(title) and title[-1] not in _QUESTION_MARKS:
-            yield _Candidate("heading", title, *span, answer=section_end - len(body))
+            yield _Candidate(
+                "heading",
+                title,
+                *span,
+                answer=section_end - len(body),
+            )
 
 
 def _find_questions(document: ReadDocument) -> Iterator[_Candidate]:
@@ -416,7 +486,13 @@ def _find_questions(document: ReadDocument) -> Iterator[_Candidate]:
             continue
         if _is_meaningful(text) and not _SENTENCE_END.search(text):
             text_start, text_end = match.span("text")
-            yield _Candidate("faq", text, start + text_start, start + text_end, answer_start)
+            yield _Candidate(
+                "faq",
+                text,
+                start + text_start,
+                start + text_end,
+                answer_start,
+            )
 
 
 def _may_be_question(document: ReadDocument, text: str) -> bool:
@@ -436,7 +512,13 @@ def _find_captions(document: ReadDocument) -> Iterator[_Candidate]:
         text = " ".join(sentence.split())
         start = match.start("text")
         if _is_meaningful(text):
-            yield _Candidate("caption", text, start, start + len(sentence), match.start())
+            yield _Candidate(
+                "caption",
+                text,
+                start,
+                start + len(sentence),
+                match.start(),
+            )
 
 
 def _find_terms(document: ReadDocument, path: str) -> Iterator[_Candidate]:
@@ -449,7 +531,13 @@ def _find_terms(document: ReadDocument, path: str) -> Iterator[_Candidate]:
             term = match["text"]
             if len(term.split()) <= _MAX_TERM_WORDS and _is_meaningful(term, min_content_words=1):
                 text_start, text_end = match.span("text")
-                yield _Candidate("glossary", term, start + text_start, start + text_end, start)
+                yield _Candidate(
+                    "glossary",
+                    term,
+                    start + text_start,
+                    start + text_end,
+                    start,
+                )
 
 
 def _find_glossaries(document: ReadDocument, path: str) -> list[tuple[int, int]]:
@@ -500,4 +588,10 @@ def _find_marked(document: ReadDocument) -> Iterator[_Candidate]:
         caption = _CAPTION.match(text)
         number_length = caption.start("text") if caption else 0
         words = text[number_length:]
-        yield _Candidate(mark.origin, words, start + number_length, end, start)
+        yield _Candidate(
+            mark.origin,
+            words,
+            start + number_length,
+            end,
+            start,
+        )

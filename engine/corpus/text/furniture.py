@@ -122,7 +122,11 @@ def _find_furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Furnitur
     return furniture
 
 
-def _read_page_number(lines: Lines, index: int, page: int) -> _NumberedLine | None:
+def _read_page_number(
+    lines: Lines,
+    index: int,
+    page: int,
+) -> _NumberedLine | None:
     """Return the line at `index` if it may hold the number of its page, None for any other.
 
     `lines` are those at an edge of the page, the outermost first. A number alone on its line counts
@@ -143,11 +147,20 @@ def _read_page_number(lines: Lines, index: int, page: int) -> _NumberedLine | No
     return _NumberedLine(f"{line[:start]}#{line[end:]}", int(line[start:end]) - page)
 
 
-def _find_removable(lines: Lines, page: int, furniture: _Furniture) -> set[int]:
+def _find_removable(
+    lines: Lines,
+    page: int,
+    furniture: _Furniture,
+) -> set[int]:
     """Return the indices of the lines of furniture at an edge, except the first of each kind."""
     removable: set[int] = set()
     for index in range(len(lines)):
-        kind = _read_furniture(lines, index, page, furniture)
+        kind = _read_furniture(
+            lines,
+            index,
+            page,
+            furniture,
+        )
         if kind is None:
             # All lines from here to the middle of the page are content.
             break
@@ -158,7 +171,12 @@ def _find_removable(lines: Lines, page: int, furniture: _Furniture) -> set[int]:
     return removable
 
 
-def _read_furniture(lines: Lines, index: int, page: int, furniture: _Furniture) -> str | None:
+def _read_furniture(
+    lines: Lines,
+    index: int,
+    page: int,
+    furniture: _Furniture,
+) -> str | None:
     """Return the kind of the line at `index`: what it says besides the page's number.
 
     The kind is empty for lines such as `7` and `Page 7`. None if the line is not furniture.

@@ -108,7 +108,11 @@ def _join_split_numbers(text: str) -> str:
     return "".join(pieces)
 
 
-def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
+def _is_split_number(
+    line: str,
+    next_line: str,
+    next_part: str,
+) -> bool:
     """Return whether a number or a code at the end of `line` goes on with `next_part`.
 
     This is the beginning of `next_line`, up to its first blank. Rows of tables are never joined.
@@ -222,7 +226,12 @@ class _WordJoiner:
             return f"{number}- {word}"
         return compound[0]
 
-    def _is_suspended(self, left: str, right: str, next_word: str) -> bool:
+    def _is_suspended(
+        self,
+        left: str,
+        right: str,
+        next_word: str,
+    ) -> bool:
         """Return whether the hyphen between two parts stands for the end of the next word."""
         return bool(next_word) and is_suspended(
             left, right, next_word, self._counts, self._language
@@ -239,13 +248,23 @@ class _WordJoiner:
             word, *split_parts = pieces[index].split(BREAK)
             for part in split_parts:
                 left = word.rpartition("-")[2]
-                has_hyphen = self._has_hyphen(left, part, follows_whole_part=follows_whole_part)
+                has_hyphen = self._has_hyphen(
+                    left,
+                    part,
+                    follows_whole_part=follows_whole_part,
+                )
                 word += f"-{part}" if has_hyphen else part
             pieces[index] = word
             follows_whole_part = not split_parts
         return "".join(pieces)
 
-    def _has_hyphen(self, left: str, right: str, *, follows_whole_part: bool) -> bool:
+    def _has_hyphen(
+        self,
+        left: str,
+        right: str,
+        *,
+        follows_whole_part: bool,
+    ) -> bool:
         """Return whether a hyphen between two parts of a word belongs to the word.
 
         `follows_whole_part`: whether `left` follows a hyphen and a part that is not split, as in

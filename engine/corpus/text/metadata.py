@@ -78,8 +78,18 @@ def parse_date(text: str) -> float | None:
         # Two readings, which differ in what the text leaves open: the year if it names none, and
         # whether the day or the month comes first. With dots (3.4.2031) it is the day.
         for default_year, day_first in ((2000, has_dots), (2001, True)):
-            noon = datetime(default_year, 1, 1, _NOON, tzinfo=UTC)
-            date = parse(words, default=noon, dayfirst=day_first and not year_first)
+            noon = datetime(
+                default_year,
+                1,
+                1,
+                _NOON,
+                tzinfo=UTC,
+            )
+            date = parse(
+                words,
+                default=noon,
+                dayfirst=day_first and not year_first,
+            )
             readings.add(date.replace(microsecond=0).timestamp())
     if len(readings) != 1:
         return None
@@ -133,7 +143,11 @@ def build_document(
     )
 
 
-def choose_title(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
+def choose_title(
+    metadata: Mapping[str, Any],
+    text: Text,
+    path: Path,
+) -> str:
     """Return a document's own title, else its first heading of level 1, else the file's name."""
     title = clean_line(str(metadata.get("title") or ""))[:_MAX_LENGTH]
     if title and not _NO_TITLE.match(title) and "\ufffd" not in title:

@@ -125,7 +125,13 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
         f" ({', '.join(languages)})"
     )
     consequence = f"semantic search finds little of it; {_suggest_encoder(lengths)}"
-    return Finding("languages", "note", problem, consequence, "languages-unknown")
+    return Finding(
+        "languages",
+        "note",
+        problem,
+        consequence,
+        "languages-unknown",
+    )
 
 
 def _suggest_encoder(lengths: Mapping[str, int]) -> str:

@@ -55,7 +55,12 @@ def resolve_name(name: str, encoders: Sequence[EncoderFile]) -> str:
             models[known_name] = encoder.model
     if name not in models:
         first_names = [encoder.names[0] for encoder in encoders]
-        raise unknown_name("encoder", name, first_names, code="encoder-unknown")
+        raise unknown_name(
+            "encoder",
+            name,
+            first_names,
+            code="encoder-unknown",
+        )
     return models[name]
 
 
@@ -73,10 +78,18 @@ def _find_folders(roots: Sequence[Path]) -> Iterator[_Location]:
         # Such as models--ORGANISATION--NAME/snapshots/REVISION/modules.json.
         for modules in sorted(hub.glob("models--*/snapshots/*/modules.json")):
             repository = modules.parents[2].name.removeprefix("models--").replace("--", "/")
-            yield _Location(modules.parent, "Hugging Face", repository)
+            yield _Location(
+                modules.parent,
+                "Hugging Face",
+                repository,
+            )
     for model in list_installed():
         if model.kind == "encoder":
-            yield _Location(model.folder, OWN, model.name)
+            yield _Location(
+                model.folder,
+                OWN,
+                model.name,
+            )
     for root in roots:
         for parent, folders, files in os.walk(root):
             path = Path(parent)
@@ -85,8 +98,16 @@ def _find_folders(roots: Sequence[Path]) -> Iterator[_Location]:
                 folders.clear()
             if "modules.json" in files:
                 folders.clear()
-                yield _Location(path, NAMED, path.name)
-    yield _Location(bundled_folder(), "bundled", DEFAULT_MODEL)
+                yield _Location(
+                    path,
+                    NAMED,
+                    path.name,
+                )
+    yield _Location(
+        bundled_folder(),
+        "bundled",
+        DEFAULT_MODEL,
+    )
 
 
 def _describe_folder(location: _Location) -> EncoderFile:
@@ -98,7 +119,13 @@ def _describe_folder(location: _Location) -> EncoderFile:
     else:
         model = str(path)
         languages = card_languages(path, folder_name(path))
-    listed = EncoderFile(model, place, (name,), "folder", languages=tuple(sorted(languages)))
+    listed = EncoderFile(
+        model,
+        place,
+        (name,),
+        "folder",
+        languages=tuple(sorted(languages)),
+    )
     try:
         facts = folder_facts(path)
     except ModelError as error:

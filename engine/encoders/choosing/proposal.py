@@ -70,7 +70,11 @@ def propose_encoder(
     return _choose_size([model for model in suitable if not model.needs_account], machine)
 
 
-def fits(model: CatalogueModel, machine: Machine, is_here: bool) -> bool:
+def fits(
+    model: CatalogueModel,
+    machine: Machine,
+    is_here: bool,
+) -> bool:
     """Return whether a model fits into memory and, if it must be fetched, onto the disk."""
     return model.memory <= machine.memory and (is_here or model.disk <= machine.disk)
 

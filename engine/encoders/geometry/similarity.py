@@ -20,8 +20,17 @@ def unit_rows(rows: NDArray[Any], least: float = 0.0) -> Floats:
     import numpy as np
 
     whole = rows.astype(np.promote_types(rows.dtype, np.float32), copy=False)
-    lengths = np.linalg.norm(whole, axis=1, keepdims=True)
-    units = np.divide(whole, lengths, out=np.zeros_like(whole), where=lengths > least)
+    lengths = np.linalg.norm(
+        whole,
+        axis=1,
+        keepdims=True,
+    )
+    units = np.divide(
+        whole,
+        lengths,
+        out=np.zeros_like(whole),
+        where=lengths > least,
+    )
     return np.asarray(units, np.float32)
 
 
@@ -109,7 +118,11 @@ COSINE = Similarity()
 INNER_PRODUCT = InnerProduct()
 
 
-def compute_scores(similarity: Similarity, queries: Floats, chunks: Floats) -> Floats:
+def compute_scores(
+    similarity: Similarity,
+    queries: Floats,
+    chunks: Floats,
+) -> Floats:
     """Return the score (q, n) of every query (q, d) with every chunk (n, d)."""
     products = similarity.query_form(queries) @ similarity.chunk_form(chunks).T
     return similarity.of_products(products)

@@ -36,7 +36,12 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
     (folder / FACTS).write_text(text, encoding="utf-8")
 
 
-def copy_graph(source: Path, target: Path, *, link: bool) -> None:
+def copy_graph(
+    source: Path,
+    target: Path,
+    *,
+    link: bool,
+) -> None:
     """Copy the files of a graph from folder to folder.
 
     With `link`, hard links are used if the file system has them. A hard link has the permissions of

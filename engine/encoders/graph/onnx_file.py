@@ -43,7 +43,11 @@ def save_onnx(model: ModelFolder, folder: Path) -> None:
     )
 
 
-def work(_should_stop: Callable[[], bool], model: str, folder: str) -> None:
+def work(
+    _should_stop: Callable[[], bool],
+    model: str,
+    folder: str,
+) -> None:
     """Export the model: the entry point of the process."""
     with disk_errors(f"The graph {folder} could not be written."):
         _write_graph(resolve_model(model), Path(folder))
@@ -55,10 +59,18 @@ def _write_graph(model: ModelFolder, folder: Path) -> None:
     Raises EngineError for a model that cannot be a graph, or whose graph gives other vectors.
     """
     loaded = load_sentence_transformer(model, "cpu", "float32")
-    text_model = TextModel(loaded, "cpu", model.max_tokens)
+    text_model = TextModel(
+        loaded,
+        "cpu",
+        model.max_tokens,
+    )
     folder.mkdir()
     try:
-        write_graph(text_model, 0, folder / "model.onnx")
+        write_graph(
+            text_model,
+            0,
+            folder / "model.onnx",
+        )
         gap = _measure_gap(text_model, folder / "model.onnx")
     except OSError:
         raise
@@ -71,7 +83,11 @@ def _write_graph(model: ModelFolder, folder: Path) -> None:
             shutil.copyfile(model.transformer_path / name, folder / name)
 
 
-def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
+def write_graph(
+    text_model: TextModel,
+    prompt_length: int,
+    file: Path,
+) -> None:
     """Write all modules of an encoder as one graph.
 
     `prompt_length` is the number of leading tokens that pooling may leave out.
@@ -111,12 +127,21 @@ def _build_module(text_model: TextModel, prompt_length: int) -> Any:
     return Whole().eval()
 
 
-def _build_example(tokenizer: Any, texts: int, tokens: int) -> tuple[Tensor, Tensor]:
+def _build_example(
+    tokenizer: Any,
+    texts: int,
+    tokens: int,
+) -> tuple[Tensor, Tensor]:
     """Return random tokens (texts, tokens) with a mask; the last text is the shortest."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(1, len(tokenizer), (texts, tokens), generator=generator)
+    ids = torch.randint(
+        1,
+        len(tokenizer),
+        (texts, tokens),
+        generator=generator,
+    )
     mask = torch.ones_like(ids)
     if tokenizer.padding_side == "left":
         mask[-1, :3] = 0
@@ -134,7 +159,11 @@ def _measure_gap(text_model: TextModel, file: Path) -> float:
     import onnxruntime
     import torch
 
-    ids, mask = _build_example(text_model.tokenizer, 3, 19)
+    ids, mask = _build_example(
+        text_model.tokenizer,
+        3,
+        19,
+    )
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     (vectors, *_) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
     with torch.inference_mode():

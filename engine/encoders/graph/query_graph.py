@@ -51,7 +51,13 @@ Larger weights take longer to read than the libraries to import, and a graph is 
 """
 # Lengths in characters of the texts on which a graph is compared with its encoder, and of one text
 # that exceeds the encoder's `max_tokens`.
-_LENGTHS = (1, 30, 100, 300, 1000)
+_LENGTHS = (
+    1,
+    30,
+    100,
+    300,
+    1000,
+)
 _LONG = 12_000
 _log = logging.getLogger(__name__)
 
@@ -128,7 +134,11 @@ def take_over(former: Path, index: Path) -> bool:
         return False
     (index / FOLDER).mkdir(mode=0o700, parents=True)
     if not use_shared_graph(index, facts["encoder"]):
-        copy_graph(graph, index / FOLDER, link=graph == former / FOLDER)
+        copy_graph(
+            graph,
+            index / FOLDER,
+            link=graph == former / FOLDER,
+        )
     return True
 
 
@@ -165,9 +175,22 @@ def write_query_graph(
             return
         encoder = _reuse_encoder(loaded, fingerprint)
         if encoder is None:
-            encoder = _load_in_float32(source.folder, max_tokens, adapter, weight)
-        _write(encoder, source.prompts.query, folder)
-        _compare(encoder, QueryGraph.open(index, fingerprint), texts)
+            encoder = _load_in_float32(
+                source.folder,
+                max_tokens,
+                adapter,
+                weight,
+            )
+        _write(
+            encoder,
+            source.prompts.query,
+            folder,
+        )
+        _compare(
+            encoder,
+            QueryGraph.open(index, fingerprint),
+            texts,
+        )
         if is_base:
             publish_graph(index, fingerprint)
     # Model libraries may raise anything; search works without a graph.
@@ -201,14 +224,22 @@ def _load_in_float32(
     )
 
 
-def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
+def _write(
+    encoder: TransformerEncoder,
+    prompt: str,
+    folder: Path,
+) -> None:
     """Write graph, tokenizer and facts of an encoder of queries that `prompt` precedes."""
     from tokenizers import Tokenizer
 
     from engine.encoders.graph.onnx_file import write_graph
 
     text_model = encoder.text_model
-    write_graph(text_model, text_model.prompt_length(prompt), folder / MODEL)
+    write_graph(
+        text_model,
+        text_model.prompt_length(prompt),
+        folder / MODEL,
+    )
     tokenizer = Tokenizer.from_str(text_model.tokenizer.backend_tokenizer.to_str())
     tokenizer.no_padding()
     tokenizer.enable_truncation(encoder.max_tokens, direction=text_model.tokenizer.truncation_side)
@@ -217,7 +248,11 @@ def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
     write_facts(folder, {"encoder": encoder.fingerprint, "prompt": prompt, "filler": filler})
 
 
-def _compare(encoder: TransformerEncoder, graph: QueryGraph | None, texts: Sequence[str]) -> None:
+def _compare(
+    encoder: TransformerEncoder,
+    graph: QueryGraph | None,
+    texts: Sequence[str],
+) -> None:
     """Raise ValueError if the vectors differ, for texts from one letter to over `max_tokens`."""
     samples = [text[:length] for text, length in zip(cycle(texts), _LENGTHS, strict=False)]
     # As many texts as the encoder reads tokens are longer than it reads.

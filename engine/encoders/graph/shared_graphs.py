@@ -109,7 +109,11 @@ def use_shared_graph(index: Path, encoder: str) -> bool:
             if facts is None or facts["encoder"] != encoder:
                 return False
             if _is_for_group(index):
-                copy_graph(folder, index / FOLDER, link=False)
+                copy_graph(
+                    folder,
+                    index / FOLDER,
+                    link=False,
+                )
             else:
                 _write_pointer(index, folder.name)
     except OSError as error:
@@ -132,7 +136,11 @@ def publish_graph(index: Path, encoder: str) -> None:
             if read_facts(folder) is None:
                 try_remove_tree(folder)
                 with publish_folder(folder.with_name(f".tmp-{name}"), folder) as temporary:
-                    copy_graph(index / FOLDER, temporary, link=True)
+                    copy_graph(
+                        index / FOLDER,
+                        temporary,
+                        link=True,
+                    )
                     for file in FILES:
                         (temporary / file).chmod(PRIVATE["files"])
             _write_pointer(index, name)
@@ -154,7 +162,11 @@ def copy_shared_graphs(project: Path) -> None:
             if read_facts(graph) is None:
                 continue
             if graph != pointer.parent:
-                copy_graph(graph, pointer.parent, link=False)
+                copy_graph(
+                    graph,
+                    pointer.parent,
+                    link=False,
+                )
             pointer.unlink()
 
 
@@ -269,6 +281,10 @@ def lock_graphs(wait: float = LOCK_SECONDS) -> Iterator[None]:
     from filelock import FileLock
 
     root = graphs_root()
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     with FileLock(root / ".lock", timeout=wait, mode=0o600):
         yield

@@ -103,7 +103,12 @@ class AugmentedSource(EncoderSource):
         black_box = self.black_box.load(max_tokens, report=report)
         if adapter is None or weight == 0:
             return black_box
-        small = self.small.load(max_tokens, adapter, weight, report)
+        small = self.small.load(
+            max_tokens,
+            adapter,
+            weight,
+            report,
+        )
         return AugmentedEncoder(
             black_box, small, self.vectors_fingerprint(max_tokens, adapter, weight)
         )
@@ -114,7 +119,12 @@ class AugmentedEncoder:
 
     similarity: Similarity = COSINE
 
-    def __init__(self, black_box: Encoder, small: Encoder, fingerprint: str = "") -> None:
+    def __init__(
+        self,
+        black_box: Encoder,
+        small: Encoder,
+        fingerprint: str = "",
+    ) -> None:
         self.black_box = black_box
         self.small = small
         self.fingerprint = fingerprint or _hash(black_box.fingerprint, small.fingerprint)
@@ -134,7 +144,12 @@ class AugmentedEncoder:
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """See `Encoder`."""
-        return self._encode(self.black_box.encode_chunks, self.small.encode_chunks, texts, progress)
+        return self._encode(
+            self.black_box.encode_chunks,
+            self.small.encode_chunks,
+            texts,
+            progress,
+        )
 
     def _encode(
         self,

@@ -25,7 +25,11 @@ def encoder_source(
     chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True
 ) -> EncoderSource:
     """Return `base_source`, combined with `encoder.small_model` if that is set."""
-    base = base_source(chosen, dimension, keyed=keyed)
+    base = base_source(
+        chosen,
+        dimension,
+        keyed=keyed,
+    )
     if not chosen.small_model:
         return base
     from engine.encoders.kinds.augmented import AugmentedSource
@@ -51,7 +55,11 @@ def base_source(
 
         return GgufSource.named(chosen)
     model = _with_prompts(resolve_model(chosen.model), chosen)
-    return FolderSource.of(with_pooling(model, chosen.pooling), chosen.device, chosen.dtype)
+    return FolderSource.of(
+        with_pooling(model, chosen.pooling),
+        chosen.device,
+        chosen.dtype,
+    )
 
 
 def _with_prompts(model: ModelFolder, chosen: EncoderSettings) -> ModelFolder:

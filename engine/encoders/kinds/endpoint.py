@@ -70,9 +70,18 @@ class EndpointSource(EncoderSource):
     """Whether the server gets the key."""
 
     @classmethod
-    def named(cls, chosen: EncoderSettings, dimension: int, keyed: bool) -> EndpointSource:
+    def named(
+        cls,
+        chosen: EncoderSettings,
+        dimension: int,
+        keyed: bool,
+    ) -> EndpointSource:
         """Return the server that the settings name. Raises SettingsError."""
-        address = Address.parse(chosen.endpoint, chosen.endpoint_allow_public, "encoder.endpoint")
+        address = Address.parse(
+            chosen.endpoint,
+            chosen.endpoint_allow_public,
+            "encoder.endpoint",
+        )
         return cls(
             name=chosen.endpoint_model or "embedding server",
             max_tokens=MAX_TOKENS,
@@ -95,7 +104,13 @@ class EndpointSource(EncoderSource):
         It does not change if the server gives that name to another model; `is_other` detects this.
         """
         prompts = self.prompts
-        parts = [VERSION, self.address.url, self.model, prompts.query, prompts.document]
+        parts = [
+            VERSION,
+            self.address.url,
+            self.model,
+            prompts.query,
+            prompts.document,
+        ]
         return json_sha256(["endpoint", *parts])
 
     def vectors_fingerprint(
@@ -115,7 +130,11 @@ class EndpointSource(EncoderSource):
 
         Raises SettingsError for a key that cannot be sent.
         """
-        report("encoder", self.address.url, "encoder.endpoint names a server")
+        report(
+            "encoder",
+            self.address.url,
+            "encoder.endpoint names a server",
+        )
         report_prompts(self.prompts, report)
         return EndpointEncoder(self, read_server_key() if self.keyed else "")
 
@@ -177,8 +196,16 @@ class EndpointEncoder:
         stored = read_shard(probes)
         if stored is None:
             hashes = [hashlib.sha256(text.encode()).digest() for text in PROBES]
-            probes.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_shard(probes, np.array(hashes, "S32"), vectors)
+            probes.parent.mkdir(
+                mode=0o700,
+                parents=True,
+                exist_ok=True,
+            )
+            write_shard(
+                probes,
+                np.array(hashes, "S32"),
+                vectors,
+            )
             return False
         rows = len(stored.hashes)
         if vectors.shape != (rows, stored.width):
@@ -231,7 +258,11 @@ class EndpointEncoder:
         request: dict[str, object] = {"input": [encodable(text) for text in texts]}
         if self._source.model:
             request["model"] = self._source.model
-        return self._server.ask(request, partial(self._read_vectors, count=len(texts)), waiting)
+        return self._server.ask(
+            request,
+            partial(self._read_vectors, count=len(texts)),
+            waiting,
+        )
 
     def _read_vectors(self, body: bytes, count: int) -> Floats:
         """Return the vectors (count, d) of an answer, in the order of the texts, at unit length.

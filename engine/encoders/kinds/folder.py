@@ -23,7 +23,12 @@ class FolderSource(EncoderSource):
     dtype: str
 
     @classmethod
-    def of(cls, folder: ModelFolder, device: str = "auto", dtype: str = "auto") -> FolderSource:
+    def of(
+        cls,
+        folder: ModelFolder,
+        device: str = "auto",
+        dtype: str = "auto",
+    ) -> FolderSource:
         """Return the source with the prompts that the settings name, else the folder's own."""
         return cls(
             name=folder.name,
@@ -46,7 +51,12 @@ class FolderSource(EncoderSource):
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
     ) -> str:
         """See `encoder_fingerprint`."""
-        return encoder_fingerprint(self.folder, adapter, weight, max_tokens)
+        return encoder_fingerprint(
+            self.folder,
+            adapter,
+            weight,
+            max_tokens,
+        )
 
     @property
     def weights(self) -> Path:
@@ -75,7 +85,11 @@ class FolderSource(EncoderSource):
 
         hardware = choose_hardware(self.device, self.dtype)
         for choice in hardware.choices:
-            report(choice.setting, choice.value, choice.reason)
+            report(
+                choice.setting,
+                choice.value,
+                choice.reason,
+            )
         return TransformerEncoder.load(
             self.folder,
             adapter=adapter,

@@ -65,12 +65,22 @@ class GgufSource(EncoderSource):
         except ModelError as error:
             to_do = "Set encoder.model to a GGUF file of an embedding model, or to a folder."
             message = f"The embedding model {chosen.model} cannot be used."
-            raise ModelError(message, error.why, to_do, code="model-invalid") from None
+            raise ModelError(
+                message,
+                error.why,
+                to_do,
+                code="model-invalid",
+            ) from None
         model_name = header.name.replace(" ", "-")
         name = model_name
         if path.suffix.lower() == ".gguf":
             name = path.stem
-        prompts = named_prompts(chosen.query_prompt, chosen.document_prompt, name, model_name)
+        prompts = named_prompts(
+            chosen.query_prompt,
+            chosen.document_prompt,
+            name,
+            model_name,
+        )
         return cls(
             name=name,
             prompts=prompts,
@@ -84,7 +94,13 @@ class GgufSource(EncoderSource):
     @property
     def fingerprint(self) -> str:
         """Identifier of the file's content, the prompts and the pooling."""
-        parts = [VERSION, self.identity, self.prompts.query, self.prompts.document, self.pooling]
+        parts = [
+            VERSION,
+            self.identity,
+            self.prompts.query,
+            self.prompts.document,
+            self.pooling,
+        ]
         return json_sha256(["gguf", *parts])
 
     def vectors_fingerprint(
@@ -142,11 +158,19 @@ class GgufEncoder:
 
         Raises StageError if the process has died, EngineError for unusable vectors.
         """
-        return self._encode(self._source.prompts.document, texts, progress)
+        return self._encode(
+            self._source.prompts.document,
+            texts,
+            progress,
+        )
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """Return the vectors of queries: as `encode_chunks`."""
-        return self._encode(self._source.prompts.query, texts, progress)
+        return self._encode(
+            self._source.prompts.query,
+            texts,
+            progress,
+        )
 
     def _start(self) -> ModelProcess:
         """Start a process that serves the model. Raises ModelError."""
@@ -164,7 +188,12 @@ class GgufEncoder:
                 raise
             raise _invalid_error(source, error.why) from None
 
-    def _encode(self, prompt: str, texts: Sequence[str], progress: Progress | None) -> Floats:
+    def _encode(
+        self,
+        prompt: str,
+        texts: Sequence[str],
+        progress: Progress | None,
+    ) -> Floats:
         """Return the unit vectors (n, d) of texts, each after the prompt."""
         import numpy as np
 

@@ -107,7 +107,11 @@ def compare_encoders(
         for name in dict.fromkeys((OWN, *named)):
             begin(name)
             try:
-                trials[name] = _run_trial(project, changes[name], should_stop)
+                trials[name] = _run_trial(
+                    project,
+                    changes[name],
+                    should_stop,
+                )
             except (CancelledError, NotBuiltError, TooLittleTextError):
                 raise
             except EngineError as error:
@@ -115,7 +119,11 @@ def compare_encoders(
             finally:
                 for folder in (FOLDER, SAMPLE):
                     try_remove_tree(project.path / "lexical" / folder)
-    return _compare_trials(trials, settings.evaluation.bootstrap_samples, settings.training.seed)
+    return _compare_trials(
+        trials,
+        settings.evaluation.bootstrap_samples,
+        settings.training.seed,
+    )
 
 
 def _run_trial(
@@ -123,7 +131,13 @@ def _run_trial(
 ) -> EncoderTrial:
     """Measure the project's encoder, with `changes` to [encoder], in a process of its own."""
     arguments = [str(project.path), json.dumps(changes)]
-    trial = run_in_subprocess(__name__, arguments, "The trial", should_stop, stderr=None)
+    trial = run_in_subprocess(
+        __name__,
+        arguments,
+        "The trial",
+        should_stop,
+        stderr=None,
+    )
     return from_json(EncoderTrial, trial)
 
 
@@ -172,7 +186,13 @@ def _compare_trials(
     pairs = {}
     if OWN in finished:
         pairs = {(name, OWN): (SEMANTIC, HYBRID) for name in finished if name != OWN}
-    intervals, gaps = compare_values(values, pairs, samples, seed, shown.clusters)
+    intervals, gaps = compare_values(
+        values,
+        pairs,
+        samples,
+        seed,
+        shown.clusters,
+    )
     queries_of_documents = Counter(finished[first].rungs[shown.rung].documents)
     table = FigureTable(
         base=OWN,
@@ -188,14 +208,23 @@ def _compare_trials(
     needed = None
     if not shown.suffices(first):
         needed = shown.count_needed(first)
-    return EncoderComparison(tuple(results), shown.rung, needed, table)
+    return EncoderComparison(
+        tuple(results),
+        shown.rung,
+        needed,
+        table,
+    )
 
 
 def _build_evidence(rung: RungName, trials: Mapping[str, EncoderTrial]) -> Evidence:
     """Return a rung's figures of all encoders in hybrid search, which is the default mode."""
     systems = {name: np.array(trial.rungs[rung].hybrid) for name, trial in trials.items()}
     first = next(iter(trials.values()))
-    return Evidence(rung, systems, clusters=np.array(first.rungs[rung].documents))
+    return Evidence(
+        rung,
+        systems,
+        clusters=np.array(first.rungs[rung].documents),
+    )
 
 
 def try_encoder(
@@ -248,10 +277,19 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
     source = encoder_source(context.settings.encoder)
     encoder = load_encoder(context)
     first_set, _ = sets[0]
-    speed, seconds, memory = _measure_speed(encoder, chunks, first_set.texts)
+    speed, seconds, memory = _measure_speed(
+        encoder,
+        chunks,
+        first_set.texts,
+    )
     figures = {}
     for queries, rankers in sets:
-        figures[str(queries.rung)] = _measure_set(context, encoder, queries, rankers)
+        figures[str(queries.rung)] = _measure_set(
+            context,
+            encoder,
+            queries,
+            rankers,
+        )
     return EncoderTrial(
         name=source.name,
         rungs=figures,
@@ -276,7 +314,12 @@ def build_sets(
     sets = build_query_sets(context, chunks)
     written = find_document_set(context, chunks)
     all_sets = sets if written is None else [*sets, written.queries]
-    pool = draw_pool(context, chunks, all_sets, most)
+    pool = draw_pool(
+        context,
+        chunks,
+        all_sets,
+        most,
+    )
     lexical = None
     if len(pool) < len(chunks):
         lexical = build_sample_index(context, pool)
@@ -302,14 +345,29 @@ def _measure_set(
 ) -> TrialFigures:
     """Return nDCG@10 per query of a set in each search mode."""
     allowed = rankers.find_allowed(queries)
-    chunks = chunk_vectors(context, encoder, rankers.chunks)
+    chunks = chunk_vectors(
+        context,
+        encoder,
+        rankers.chunks,
+    )
     vectors = encoder.encode_queries(queries.texts, lambda _done: context.check_stop())
     queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(queries.texts, allowed)
-    rankers.rank_by_encoder(OWN, queries, vectors, chunks, allowed, encoder.similarity)
+    rankers.rank_by_encoder(
+        OWN,
+        queries,
+        vectors,
+        chunks,
+        allowed,
+        encoder.similarity,
+    )
     fuser = HybridFusion(
         context.settings, lambda _, ids: rankers.lexical.scores_many(queries.texts, ids)
     )
-    fused = fuser.fuse(queries, OWN, default_share(context))
+    fused = fuser.fuse(
+        queries,
+        OWN,
+        default_share(context),
+    )
     rows = queries.usable()
     judgments = queries.usable_judgments()
 
@@ -354,12 +412,25 @@ def _print_progress(event: Event) -> None:
         text = f"  {event.done:,} of {event.total:,} {event.unit}"
         if event.done == event.total:
             text = " " * len(text) + "\r"
-        print(f"\r{text}", end="", file=sys.stderr, flush=True)
+        print(
+            f"\r{text}",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
-def _answer_parent(should_stop: Callable[[], bool], folder: str, changes: str) -> Any:
+def _answer_parent(
+    should_stop: Callable[[], bool],
+    folder: str,
+    changes: str,
+) -> Any:
     """Return the JSON of a trial; `folder` and `changes` are the arguments from `_run_trial`."""
-    trial = try_encoder(ProjectFolder(Path(folder)), json.loads(changes), should_stop)
+    trial = try_encoder(
+        ProjectFolder(Path(folder)),
+        json.loads(changes),
+        should_stop,
+    )
     return to_json(trial)
 
 

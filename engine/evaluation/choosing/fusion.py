@@ -20,7 +20,13 @@ from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import LexicalInfo
 from engine.settings.schema import Settings
 
-FOREIGN_SHARES = (FOREIGN, 0.2, 0.3, 0.4, 0.5)
+FOREIGN_SHARES = (
+    FOREIGN,
+    0.2,
+    0.3,
+    0.4,
+    0.5,
+)
 """Semantic shares to try with an encoder that was not trained on the documents' language."""
 
 
@@ -90,7 +96,12 @@ class HybridFusion:
         # Kind of queries and name of the encoder → both rankings.
         self._cross_scored: dict[tuple[str, str], CrossScored] = {}
 
-    def fuse(self, queries: QuerySet, encoder: str, share: float | None) -> Ids:
+    def fuse(
+        self,
+        queries: QuerySet,
+        encoder: str,
+        share: float | None,
+    ) -> Ids:
         """Return ids (q, depth) of the rankings of BM25 and an encoder, fused.
 
         With a semantic `share`, such as 0.4, by the weighted sum (METHODS.md §5, "Weighted
@@ -102,10 +113,19 @@ class HybridFusion:
         if share is None:
             semantic = (queries.rankings[encoder], queries.scores[encoder])
             bm25 = (queries.rankings[BM25], queries.scores[BM25])
-            ids, _ = rrf([bm25, semantic], depth, self._settings.search.rrf_k)
+            ids, _ = rrf(
+                [bm25, semantic],
+                depth,
+                self._settings.search.rrf_k,
+            )
             return ids
         rankings = self._cross_score(queries, encoder)
-        ids, _ = convex(rankings.semantic, rankings.bm25, share, depth)
+        ids, _ = convex(
+            rankings.semantic,
+            rankings.bm25,
+            share,
+            depth,
+        )
         return ids
 
     def _cross_score(self, queries: QuerySet, encoder: str) -> CrossScored:

@@ -64,7 +64,13 @@ def learn_threshold(
             is_right[index] = np.isin(hits, list(judgment.grades))
         clusters = clusters_of(queries.judgments[row] for row in rows)
         sampling = Sampling(seed=seed)
-        threshold = choose_threshold(similarities[rows], is_right, sampling, resamples, clusters)
+        threshold = choose_threshold(
+            similarities[rows],
+            is_right,
+            sampling,
+            resamples,
+            clusters,
+        )
         return {
             **asdict(threshold),
             "queries": len(rows),

@@ -32,7 +32,13 @@ def decide(
     in length or hold NaN.
     """
     preferences = preferences or {}
-    rungs = Ladder(ladder, reference.name, candidates, samples, seed)
+    rungs = Ladder(
+        ladder,
+        reference.name,
+        candidates,
+        samples,
+        seed,
+    )
     has_evidence = rungs.trials or preferences or prior_knowledge.priors
     if not candidates or not has_evidence:
         return Decision(
@@ -43,7 +49,13 @@ def decide(
             rung=None,
             queries=0,
         )
-    rules = Rules(mode, rungs, candidates, prior_knowledge, preferences)
+    rules = Rules(
+        mode,
+        rungs,
+        candidates,
+        prior_knowledge,
+        preferences,
+    )
     rows = [rules.judge(candidate) for candidate in candidates]
     chosen = _choose(rows, rules)
     name = reference.name
@@ -132,7 +144,12 @@ def _find_describing_trial(
     return next((trial for trial in ladder.trials if trial.evidence is ladder.shown_evidence), None)
 
 
-def _describe_row(row: GateRow, ladder: Ladder, shown: Trial | None, in_use: bool) -> GateRow:
+def _describe_row(
+    row: GateRow,
+    ladder: Ladder,
+    shown: Trial | None,
+    in_use: bool,
+) -> GateRow:
     """Return a candidate's row with its figures on the rung of the trial that is shown, if any."""
     row = replace(row, in_use=in_use)
     trial = None
@@ -140,4 +157,8 @@ def _describe_row(row: GateRow, ladder: Ladder, shown: Trial | None, in_use: boo
         trial = ladder.find_trial(shown.rung, row.name)
     if trial is None:
         return row
-    return replace(row, difference=trial.difference(row.name), p=trial.p(row.name))
+    return replace(
+        row,
+        difference=trial.difference(row.name),
+        p=trial.p(row.name),
+    )

@@ -83,7 +83,11 @@ class Decision:
         """
         adapted = [row for row in self.candidates if row.encoder != BASE]
         remaining = [row for row in adapted if row.outcome != "excluded"]
-        return max(remaining, key=_rank_contender, default=None)
+        return max(
+            remaining,
+            key=_rank_contender,
+            default=None,
+        )
 
 
 def _rank_contender(row: GateRow) -> tuple[bool, bool, float]:

@@ -73,7 +73,12 @@ class Ladder:
         for trial in self.trials:
             evidence = trial.evidence
             needed = evidence.count_needed(self._reference)
-            result = RungResult(evidence.rung, evidence.queries, needed, evidence.independent)
+            result = RungResult(
+                evidence.rung,
+                evidence.queries,
+                needed,
+                evidence.independent,
+            )
             results.setdefault(evidence.rung, result)
         return tuple(results.values())
 

@@ -68,7 +68,11 @@ def find_shortfall(expectation: Expectation) -> Shortfall | None:
     return None
 
 
-def find_rung_error(rung: RungName, mode: SearchMode, measured: Mapping[str, float]) -> float:
+def find_rung_error(
+    rung: RungName,
+    mode: SearchMode,
+    measured: Mapping[str, float],
+) -> float:
     """Return the error of a rung of unjudged queries in points: `measured`, else `RUNG_ERRORS`."""
     return measured.get(rung, RUNG_ERRORS[rung][mode])
 
@@ -185,7 +189,11 @@ class Rules:
         preference = self._preferences.get(name)
         if preference is not None and preference.wealth_better >= self.wealth_needed(name):
             proofs.append("preferred")
-        return min(proofs, key=RUNGS.index, default=None)
+        return min(
+            proofs,
+            key=RUNGS.index,
+            default=None,
+        )
 
     def _is_beyond_flattery(self, trial: Trial, name: str) -> bool:
         """Return whether m > z e, if the rung has queries of a kind that was trained on.
@@ -200,7 +208,11 @@ class Rules:
         """Return e, a candidate's error in points: of the sample, and of its kind of queries."""
         rung_error = 0.0
         if trial.rung != "judged":
-            rung_error = find_rung_error(trial.rung, self._mode, self._prior_knowledge.rung_errors)
+            rung_error = find_rung_error(
+                trial.rung,
+                self._mode,
+                self._prior_knowledge.rung_errors,
+            )
         return float(np.hypot(trial.error(name), rung_error))
 
     def _find_exclusion(self, name: str) -> RungName | None:
@@ -211,7 +223,11 @@ class Rules:
         proof = self.proofs[name]
         if proof is not None:
             harms = [rung for rung in harms if RUNGS.index(rung) < RUNGS.index(proof)]
-        return min(harms, key=RUNGS.index, default=None)
+        return min(
+            harms,
+            key=RUNGS.index,
+            default=None,
+        )
 
     def _is_disliked(self, name: str) -> bool:
         """Return whether people prefer the reference's lists."""

@@ -82,7 +82,12 @@ class Trial:
         """Return the difference to the reference in percent, with interval and verdict."""
         p_value = float(self._two_sided_p[self._column[name]])
         means = self._resampled_means(name)
-        difference = tested_difference(self._gap(name), means, p_value, self.evidence.clusters)
+        difference = tested_difference(
+            self._gap(name),
+            means,
+            p_value,
+            self.evidence.clusters,
+        )
         if self.rung in CERTIFYING:
             return difference
         return difference.without_verdict()

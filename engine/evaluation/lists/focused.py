@@ -45,7 +45,12 @@ class FocusedSet(QuerySet):
                 rows.append(row)
         return rows
 
-    def measure(self, rows: Sequence[int], ranking: Ids, measure: Measure) -> Doubles:
+    def measure(
+        self,
+        rows: Sequence[int],
+        ranking: Ids,
+        measure: Measure,
+    ) -> Doubles:
         """Return nDCG@10 (r,) of a ranking (q, depth) on r rows, 0 without a right answer."""
         values = np.zeros(len(rows))
         usable = [index for index, row in enumerate(rows) if self.judgments[row].usable]

@@ -73,14 +73,22 @@ def keep_preference(project: ProjectFolder, preference: Preference) -> None:
         preferences[preference.key] = preference
 
 
-def drop_preference(project: ProjectFolder, query: str, pair: SystemPair) -> None:
+def drop_preference(
+    project: ProjectFolder,
+    query: str,
+    pair: SystemPair,
+) -> None:
     """Delete the answer about the lists of two systems for a query, if there is one."""
     key = (question_key(query), frozenset((pair.reference, pair.candidate)))
     with _edit_preferences(project) as preferences:
         preferences.pop(key, None)
 
 
-def preferences_between(project: ProjectFolder, store: Store, pair: SystemPair) -> list[Preference]:
+def preferences_between(
+    project: ProjectFolder,
+    store: Store,
+    pair: SystemPair,
+) -> list[Preference]:
     """Return the answers that count as evidence between two systems, in order.
 
     A question that was answered again counts once, with its last answer at its first position. Of
@@ -139,7 +147,11 @@ def _edit_preferences(project: ProjectFolder) -> Iterator[dict[object, Preferenc
         for preference in read_preferences(project):
             preferences[preference.key] = preference
         yield preferences
-        write_rows(project, PREFERENCES_FILE, map(asdict, preferences.values()))
+        write_rows(
+            project,
+            PREFERENCES_FILE,
+            map(asdict, preferences.values()),
+        )
 
 
 def _parse_row(row: Mapping[str, Any]) -> Preference:

@@ -84,13 +84,23 @@ class SystemChoice:
         # Chunks are encoded by base if the adapter was trained for queries alone.
         adapter_of_chunks = chunk_adapter(adapter, self.scope)
         chunk_weight = self.weight if adapter_of_chunks else 1.0
-        queries = encoder_fingerprint_of(snapshot, adapter, self.weight)
+        queries = encoder_fingerprint_of(
+            snapshot,
+            adapter,
+            self.weight,
+        )
         chunks = encoder_fingerprint_of(snapshot, adapter_of_chunks, chunk_weight)
         if self.mode == "semantic":
             return ListedSystem(queries, chunks, "semantic")
         if self.fusion.method == "rrf":
             return ListedSystem(queries, chunks, "hybrid", "rrf")
-        return ListedSystem(queries, chunks, "hybrid", "weighted", share=self.fusion.weight)
+        return ListedSystem(
+            queries,
+            chunks,
+            "hybrid",
+            "weighted",
+            share=self.fusion.weight,
+        )
 
 
 @dataclass(frozen=True, slots=True)

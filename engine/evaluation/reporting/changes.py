@@ -97,7 +97,11 @@ def build_hit_finder(
             chunk = chunks[chunk_id]
             key = chunk.id if judgment.level == "chunk" else chunk.document_id
             title = harmless(titles.get(chunk.document_id, ""))
-            excerpt = shorten(harmless(chunk.text), EXCERPT, placeholder=" …")
+            excerpt = shorten(
+                harmless(chunk.text),
+                EXCERPT,
+                placeholder=" …",
+            )
             first_hits.append(FoundHit(rank, key in judgment.grades, title, excerpt))
         return first_hits
 

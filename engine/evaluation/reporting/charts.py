@@ -26,7 +26,12 @@ MAX_LABEL_LENGTH = 32
 """Maximum number of letters of a bar's label."""
 MAX_SIGNS = 60
 """Maximum number of points that are drawn with a sign (matplotlib's marker)."""
-DASHES = (None, (7, 4), (2, 3), (9, 3, 2, 3))
+DASHES = (
+    None,
+    (7, 4),
+    (2, 3),
+    (9, 3, 2, 3),
+)
 """Dashes of a chart's lines, in order, to distinguish them without colours."""
 SIGNS = "os^DvPX<"
 """Markers of a chart's lines, in order."""
@@ -75,7 +80,12 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
         rows = range(len(bars))
         lows = [bar.low for bar in bars]
         highs = [bar.high for bar in bars]
-        _scale(axes, "x", min([0.0, *lows]), max([TINY, *highs]))
+        _scale(
+            axes,
+            "x",
+            min([0.0, *lows]),
+            max([TINY, *highs]),
+        )
         patches = axes.barh(
             rows,
             [max(bar.value, 0) for bar in bars],
@@ -86,12 +96,29 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
         )
         for patch in patches:
             patch.set_gid("bar")
-        _label_rows(axes, bars, [f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})" for bar in bars])
+        _label_rows(
+            axes,
+            bars,
+            [f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})" for bar in bars],
+        )
         _draw_whiskers(axes, bars)
         for ends in (lows, highs):
-            axes.plot(ends, rows, "|", color=INK, ms=8, mew=1.5, clip_on=False, gid="whisker")
+            axes.plot(
+                ends,
+                rows,
+                "|",
+                color=INK,
+                ms=8,
+                mew=1.5,
+                clip_on=False,
+                gid="whisker",
+            )
 
-    return draw_svg(title, _ROW * len(bars) + 26, draw)
+    return draw_svg(
+        title,
+        _ROW * len(bars) + 26,
+        draw,
+    )
 
 
 def gap_chart(title: str, bars: Sequence[Bar]) -> str:
@@ -102,19 +129,48 @@ def gap_chart(title: str, bars: Sequence[Bar]) -> str:
     def draw(_: Figure, axes: Axes) -> None:
         lows = [bar.low for bar in bars]
         highs = [bar.high for bar in bars]
-        _scale(axes, "x", min(-TINY, *lows), max(TINY, *highs))
-        axes.axvline(0, color=INK, lw=1.5, clip_on=False, gid="zero")
+        _scale(
+            axes,
+            "x",
+            min(-TINY, *lows),
+            max(TINY, *highs),
+        )
+        axes.axvline(
+            0,
+            color=INK,
+            lw=1.5,
+            clip_on=False,
+            gid="zero",
+        )
         values = [f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})" for bar in bars]
         _label_rows(axes, bars, values)
         _draw_whiskers(axes, bars)
         for row, bar in enumerate(bars):
             colour = _colour(bar.colour)
-            axes.plot(bar.value, row, "o", color=colour, ms=10, mew=0, clip_on=False, gid="point")
+            axes.plot(
+                bar.value,
+                row,
+                "o",
+                color=colour,
+                ms=10,
+                mew=0,
+                clip_on=False,
+                gid="point",
+            )
 
-    return draw_svg(title, _ROW * len(bars) + 26, draw)
+    return draw_svg(
+        title,
+        _ROW * len(bars) + 26,
+        draw,
+    )
 
 
-def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str) -> str:
+def change_chart(
+    title: str,
+    changes: Sequence[float],
+    x_name: str,
+    y_name: str,
+) -> str:
     """Return changes in the given order, gains up (`--c3`) and losses down (`--c2`).
 
     Empty if nothing changed. Equal neighbours make one step, so that a chart of many queries stays
@@ -128,12 +184,27 @@ def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str)
         edges.append(edges[-1] + count)
 
     def draw(_: Figure, axes: Axes) -> None:
-        _scale(axes, "y", min(0.0, *changes), max(0.0, *changes))
-        axes.set(xlim=(edges[0], edges[-1]), xlabel=x_name, title=y_name)
+        _scale(
+            axes,
+            "y",
+            min(0.0, *changes),
+            max(0.0, *changes),
+        )
+        axes.set(
+            xlim=(edges[0], edges[-1]),
+            xlabel=x_name,
+            title=y_name,
+        )
         ends = sorted({1, len(changes)})
         axes.set_xticks(ends, [f"{number:,}" for number in ends])
         axes.grid(visible=False, axis="x")
-        axes.axhline(0, color=INK, lw=1.5, clip_on=False, gid="zero")
+        axes.axhline(
+            0,
+            color=INK,
+            lw=1.5,
+            clip_on=False,
+            gid="zero",
+        )
         gains = [max(change, 0) for change, _ in steps]
         losses = [min(change, 0) for change, _ in steps]
         for colour, heights in ((_colour(3), gains), (_colour(2), losses)):
@@ -168,17 +239,30 @@ def line_chart(
         axes.set(xlabel=x_name, title=y_name)
         handles = []
         for number, line in enumerate(drawn_lines):
-            handle = _plot(axes, line, number, len(drawn_lines))
+            handle = _plot(
+                axes,
+                line,
+                number,
+                len(drawn_lines),
+            )
             if line.name:
                 handles.append(handle)
         if legend:
             _draw_legend(figure, handles, legend, columns)
         _name_ticks(axes)
 
-    return draw_svg(title, 240 + 20 * math.ceil(len(legend) / columns), draw)
+    return draw_svg(
+        title,
+        240 + 20 * math.ceil(len(legend) / columns),
+        draw,
+    )
 
 
-def _scale_lines(axes: Axes, lines: Sequence[Line], y_most: float | None) -> None:
+def _scale_lines(
+    axes: Axes,
+    lines: Sequence[Line],
+    y_most: float | None,
+) -> None:
     """Scale both axes to hold all points and whiskers."""
     xs: list[float] = []
     ys: list[float] = []
@@ -190,8 +274,20 @@ def _scale_lines(axes: Axes, lines: Sequence[Line], y_most: float | None) -> Non
     lowest = min(ys)
     if y_most is not None:
         ys.append(y_most)
-    _scale(axes, "y", lowest, max(ys))
-    _scale(axes, "x", min(xs), max(xs), 8, whole=all(x == int(x) for x in xs))
+    _scale(
+        axes,
+        "y",
+        lowest,
+        max(ys),
+    )
+    _scale(
+        axes,
+        "x",
+        min(xs),
+        max(xs),
+        8,
+        whole=all(x == int(x) for x in xs),
+    )
     if any(line.whiskers for line in lines):
         # Whiskers of several lines are drawn side by side and need room.
         low, high = axes.get_xlim()
@@ -199,7 +295,12 @@ def _scale_lines(axes: Axes, lines: Sequence[Line], y_most: float | None) -> Non
         axes.set_xlim(low - room, high + room)
 
 
-def _plot(axes: Axes, line: Line, number: int, count: int) -> Line2D:
+def _plot(
+    axes: Axes,
+    line: Line,
+    number: int,
+    count: int,
+) -> Line2D:
     """Draw line `number` of `count`, and return it for the legend.
 
     A line with whiskers is shifted sideways, so that whiskers of several lines do not overlap.
@@ -287,11 +388,20 @@ def _scale(
     axes.set(**{f"{along}lim": (ticks[0], ticks[-1])})
 
 
-def _label_rows(axes: Axes, bars: Sequence[Bar], values: Sequence[str]) -> None:
+def _label_rows(
+    axes: Axes,
+    bars: Sequence[Bar],
+    values: Sequence[str],
+) -> None:
     """Label a row for each bar, from the top down, with its value on the right."""
     axes.set_ylim(len(bars) - 0.5, -0.5)
     labels = [_shorten(bar.label, MAX_LABEL_LENGTH) for bar in bars]
-    axes.set_yticks(range(len(bars)), labels, color=INK, size=12)
+    axes.set_yticks(
+        range(len(bars)),
+        labels,
+        color=INK,
+        size=12,
+    )
     axes.grid(visible=False, axis="y")
     _name_ticks(axes)
     for row, value in enumerate(values):
@@ -312,7 +422,15 @@ def _draw_whiskers(axes: Axes, bars: Sequence[Bar]) -> None:
     """Draw the interval of each row's bar."""
     lows = [bar.low for bar in bars]
     highs = [bar.high for bar in bars]
-    axes.hlines(range(len(bars)), lows, highs, color=INK, lw=1.5, clip_on=False, gid="whisker")
+    axes.hlines(
+        range(len(bars)),
+        lows,
+        highs,
+        color=INK,
+        lw=1.5,
+        clip_on=False,
+        gid="whisker",
+    )
 
 
 def _name_ticks(axes: Axes) -> None:

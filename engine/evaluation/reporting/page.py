@@ -28,7 +28,11 @@ MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
 """Metrics whose differences are shown at once; those of other metrics are in a collapsed part."""
 
 
-def render(report: Mapping[str, Any], project: str = "PROJECT", lab: str = "") -> str:
+def render(
+    report: Mapping[str, Any],
+    project: str = "PROJECT",
+    lab: str = "",
+) -> str:
     """Return the HTML page of a report as `read_report` returns it.
 
     `project` is what commands call it, `lab` the address of the lab's page, empty without one.
@@ -148,8 +152,16 @@ def _colour(name: str) -> int:
 def _draw_training(report: Mapping[str, Any]) -> dict[str, str]:
     """Return charts of the training's loss, and of its checks on held-out queries."""
     training = report["training"]
-    losses = Line("loss", _drawable(training["losses"]), 0)
-    held_out = Line("nDCG@10", _drawable(training["held_out"]), 1)
+    losses = Line(
+        "loss",
+        _drawable(training["losses"]),
+        0,
+    )
+    held_out = Line(
+        "nDCG@10",
+        _drawable(training["held_out"]),
+        1,
+    )
     return {
         "loss": line_chart("Training loss by step", [losses], "step", "loss"),
         "held_out": line_chart("nDCG@10 by step", [held_out], "step", "nDCG@10, percent"),

@@ -56,22 +56,39 @@ def read_choices_and_warnings(log: Path) -> tuple[list[Choice], list[str]]:
     return list(choices.values()), list(warnings)
 
 
-def write_report(folder: Path, data: ReportData, project: str = "PROJECT") -> Path:
+def write_report(
+    folder: Path,
+    data: ReportData,
+    project: str = "PROJECT",
+) -> Path:
     """Write report.json and report.html into a folder and return the page's path.
 
     The folder is created if it is missing. The page is rendered from report.json with all text
     escaped. `project` is what commands call it. Numbers that are not finite become null. Raises
     OSError if the disk refuses.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     content = {"schema": SCHEMA, **to_json_types(asdict(data))}
-    text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps(
+        content,
+        ensure_ascii=False,
+        indent=1,
+        allow_nan=False,
+    )
     # Characters that UTF-8 has no bytes for, such as half of a pair, become question marks.
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
     return write_page(folder, project)
 
 
-def write_page(folder: Path, project: str, lab: str = "") -> Path:
+def write_page(
+    folder: Path,
+    project: str,
+    lab: str = "",
+) -> Path:
     """Write the page of a folder's report.json, and return its path.
 
     `lab`: the relative address of the page that the lab made of the same encoders, if any. Raises
@@ -79,7 +96,11 @@ def write_page(folder: Path, project: str, lab: str = "") -> Path:
     """
     from engine.evaluation.reporting.page import render
 
-    page = render(read_report(folder), project, lab)
+    page = render(
+        read_report(folder),
+        project,
+        lab,
+    )
     (folder / "report.html").write_bytes(page.encode("utf-8"))
     return folder / "report.html"
 
@@ -98,7 +119,12 @@ def read_report(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"The report in {folder} cannot be read."
         why = f"{type(error).__name__}: {error}"
-        raise DamagedError.of_stage("evaluate", what, why, code="report-damaged") from error
+        raise DamagedError.of_stage(
+            "evaluate",
+            what,
+            why,
+            code="report-damaged",
+        ) from error
     return dict(report)
 
 

@@ -82,7 +82,11 @@ _SETTINGS: dict[Any, object] = {
 _UNKNOWN = ("Creator", "Date", "Format", "Type")
 
 
-def draw_svg(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:
+def draw_svg(
+    title: str,
+    height: float,
+    draw: Callable[[Figure, Axes], None],
+) -> str:
     """Return an `<svg>` of WIDTH × `height` for an HTML page, filled by `draw`.
 
     The title is for readers who do not see it. Uses no `pyplot` and no display and writes nothing;
@@ -92,7 +96,11 @@ def draw_svg(title: str, height: float, draw: Callable[[Figure, Axes], None]) ->
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(WIDTH / INCH, height / INCH), dpi=INCH, layout="constrained")
+        figure = Figure(
+            figsize=(WIDTH / INCH, height / INCH),
+            dpi=INCH,
+            layout="constrained",
+        )
         # The method has no type annotations.
         write: Any = FigureCanvasSVG(figure).print_svg
         figure.patch.set_visible(False)
@@ -165,8 +173,17 @@ def _fit_into_page(svg: str, title: str) -> str:
     """
     head, body = svg[svg.index("<svg ") :].split(">", 1)
     head = re.sub(r' xmlns(:\w+)?="[^"]*"', "", head)
-    head = head.replace("<svg ", f'<svg role="img" aria-label="{html.escape(title)}" ', 1)
-    body = re.sub(r"<style.*?</style>", "", body, count=1)
+    head = head.replace(
+        "<svg ",
+        f'<svg role="img" aria-label="{html.escape(title)}" ',
+        1,
+    )
+    body = re.sub(
+        r"<style.*?</style>",
+        "",
+        body,
+        count=1,
+    )
     # HTML knows no `xlink`.
     body = body.replace("<use xlink:href=", "<use href=")
     return f"{head}>{_COLOUR.sub(_name_colour, body)}"

@@ -124,13 +124,22 @@ def _judge_mode(
     elif gate is not None:
         outcome = "stays"
     if measured is None:
-        return ModeVerdict(mode, outcome, chosen["encoder"], chosen["reason"])
+        return ModeVerdict(
+            mode,
+            outcome,
+            chosen["encoder"],
+            chosen["reason"],
+        )
     prefix = ""
     if mode == "hybrid":
         prefix = f"{report['fusion'].get('method', 'weighted')}_"
     bars: tuple[Bar, ...] = ()
     if not measured.comparison.synthetic:
-        bars = _build_bars(measured, prefix, is_adapted=is_adapted)
+        bars = _build_bars(
+            measured,
+            prefix,
+            is_adapted=is_adapted,
+        )
     after = IN_USE if is_adapted else ADAPTED
     return ModeVerdict(
         mode=mode,
@@ -158,7 +167,12 @@ def _find_measured_set(
     return next(iter(query_sets), None)
 
 
-def _build_bars(measured: QuerySetReport, prefix: str, *, is_adapted: bool) -> tuple[Bar, ...]:
+def _build_bars(
+    measured: QuerySetReport,
+    prefix: str,
+    *,
+    is_adapted: bool,
+) -> tuple[Bar, ...]:
     """Return bars of keyword search, and of a mode's encoders before and after adaptation.
 
     `prefix` begins the names of the systems of the search mode, such as `weighted_`. `is_adapted`:
@@ -238,7 +252,11 @@ def _format_needed(report: Mapping[str, Any]) -> str:
     return f" (about {about_count(fewest)} in all would show a gain of {points:g} points)"
 
 
-def advice(judged: FigureTable | None, method: str, mode: str) -> str:
+def advice(
+    judged: FigureTable | None,
+    method: str,
+    mode: str,
+) -> str:
     """Return the advice to search by keywords if judged queries show that BM25 alone is better.
 
     `judged` is the table of judged queries; held-out ones repeat words of the documents and flatter

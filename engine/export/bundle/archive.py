@@ -29,7 +29,13 @@ DATABASE = "project.db"
 MODELS = "models"
 COPIED = ("imports", "cache", "studies", SERVERS)
 """Files and folders that are copied as they are."""
-TOP = {SETTINGS, DATABASE, MODELS, *ARTIFACT_ROOTS, *COPIED}
+TOP = {
+    SETTINGS,
+    DATABASE,
+    MODELS,
+    *ARTIFACT_ROOTS,
+    *COPIED,
+}
 """The first parts of paths that a bundle may hold."""
 SEAL = b"sha256:"
 DIGITS = 64  # Of a sha256 in hex.
@@ -42,7 +48,14 @@ MAX_PART = 255  # Bytes of a file's name.
 BLOCK = 1 << 20  # Bytes that are read at a time.
 _FOLDER = 0x10  # The attribute of a folder in MS-DOS.
 # Vectors and weights, which hardly shrink.
-_DENSE = (".usearch", ".vec", ".npy", ".safetensors", ".onnx", ".gguf")
+_DENSE = (
+    ".usearch",
+    ".vec",
+    ".npy",
+    ".safetensors",
+    ".onnx",
+    ".gguf",
+)
 _PART = re.compile(
     r"""
     (?!(con|prn|aux|nul|com\d|lpt\d)(\.|$))  # names of devices on Windows, such as con.txt
@@ -94,13 +107,23 @@ class Manifest:
 def damaged_error(why: str, what: str = "The bundle is damaged.") -> DamagedError:
     """Return the error of a bundle that is not as it was written."""
     to_do = "Copy it again from where it was made, or bundle the project again."
-    return DamagedError(what, f"{why[:1].upper()}{why[1:]}.", to_do, code="bundle-damaged")
+    return DamagedError(
+        what,
+        f"{why[:1].upper()}{why[1:]}.",
+        to_do,
+        code="bundle-damaged",
+    )
 
 
 def unsafe_error(why: str) -> InputError:
     """Return the error of a bundle that this program cannot have made."""
     to_do = "Nothing was unpacked. Ask whoever gave you the file where it is from."
-    return InputError("The bundle is not safe to unpack.", f"{why}.", to_do, code="bundle-unsafe")
+    return InputError(
+        "The bundle is not safe to unpack.",
+        f"{why}.",
+        to_do,
+        code="bundle-unsafe",
+    )
 
 
 @contextmanager
@@ -112,7 +135,11 @@ def malformed_as_damaged() -> Iterator[None]:
         raise damaged_error(str(error) or type(error).__name__) from error
 
 
-def add_file(archive: ZipFile, name: str, path: Path) -> Entry:
+def add_file(
+    archive: ZipFile,
+    name: str,
+    path: Path,
+) -> Entry:
     """Write a file into an archive.
 
     Raises OSError; InputError for a name that `unbundle` would refuse.
@@ -143,7 +170,11 @@ def copy_stream(source: IO[bytes], target: IO[bytes] | None) -> Entry:
 
 def new_archive(path: Path) -> ZipFile:
     """Return an empty archive whose comment has room for the seal (see `seal`)."""
-    archive = ZipFile(path, "w", compresslevel=1)
+    archive = ZipFile(
+        path,
+        "w",
+        compresslevel=1,
+    )
     archive.comment = SEAL + b"0" * DIGITS
     return archive
 
@@ -238,7 +269,11 @@ def read_manifest(archive: ZipFile, infos: dict[str, ZipInfo]) -> Manifest:
                 "Unpack it with that version.",
                 code="bundle-version",
             )
-        manifest = from_json(Manifest, data, strict=True)
+        manifest = from_json(
+            Manifest,
+            data,
+            strict=True,
+        )
     sizes = {name: info.file_size for name, info in infos.items() if name != MANIFEST}
     listed = {name: entry.bytes for name, entry in manifest.files.items()}
     if sizes != listed or not {SETTINGS, DATABASE} <= sizes.keys():

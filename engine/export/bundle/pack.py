@@ -51,7 +51,13 @@ from engine.settings.schema import Settings
 from engine.version import __version__
 
 ATTEMPTS = 5  # A run replaces unfinished indexes at most every ten seconds.
-_MODEL_SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors")
+_MODEL_SUFFIXES = (
+    ".json",
+    ".txt",
+    ".model",
+    ".jinja",
+    ".safetensors",
+)
 
 
 class _BundledModel(NamedTuple):
@@ -77,7 +83,11 @@ def bundle_project(
     """
     if password is not None:
         check_password(password)
-    final = check_target(project, target, file=True)
+    final = check_target(
+        project,
+        target,
+        file=True,
+    )
     with (
         disk_errors(f"The bundle {target} could not be written."),
         workplace(final) as work,
@@ -88,7 +98,13 @@ def bundle_project(
             stack.enter_context(remembering(project, final, ["bundle"]))
         bundle_file = work / "bundle"
         for _ in range(ATTEMPTS):
-            written = _write(project, work, bundle_file, search_only, with_model)
+            written = _write(
+                project,
+                work,
+                bundle_file,
+                search_only,
+                with_model,
+            )
             if written is not None:
                 break
         else:
@@ -154,7 +170,12 @@ def _write(
                 copy.backup(work / "half.db")
                 database = work / "half.db"
         info = vectors.info if vectors else None
-        models = _choose_models(project, settings, info, with_model)
+        models = _choose_models(
+            project,
+            settings,
+            info,
+            with_model,
+        )
         try:
             with new_archive(made) as archive:
                 files = {
@@ -179,14 +200,22 @@ def _write(
                     models=places,
                     project=project.name,
                 )
-                text = json.dumps(to_json(manifest), ensure_ascii=False, indent=1)
+                text = json.dumps(
+                    to_json(manifest),
+                    ensure_ascii=False,
+                    indent=1,
+                )
                 archive.writestr(MANIFEST, text, ZIP_DEFLATED)
         except (FileNotFoundError, DamagedError):
             if find_folders_in_use(store) == before:
                 raise
         if find_folders_in_use(store) != before:
             return None
-        notes = _describe_missing_models(info, settings.search.reranker, places)
+        notes = _describe_missing_models(
+            info,
+            settings.search.reranker,
+            places,
+        )
         return manifest, unfinished + notes
 
 
@@ -263,7 +292,11 @@ def _choose_models(
                 raise
             continue
         if with_model or path.is_relative_to(project.path.resolve()):
-            name = re.sub(r"[^\w.-]", "_", folder_name(path))
+            name = re.sub(
+                r"[^\w.-]",
+                "_",
+                folder_name(path),
+            )
             models[model] = _BundledModel(f"{MODELS}/{role}/{name}", path)
     return models
 
@@ -321,7 +354,11 @@ def _describe_missing_models(
     missing: list[str] = []
     if info is not None:
         model = "" if info.endpoint else info.model
-        available = {"", *BUNDLED_NAMES, *places}
+        available = {
+            "",
+            *BUNDLED_NAMES,
+            *places,
+        }
         missing = [name for name in (model, info.small_model) if name not in available]
     to_do = "Have it on the other machine ('engine unbundle --model'), or add --with-model."
     notes = [_note_missing_model(name, to_do) for name in missing]
@@ -333,4 +370,8 @@ def _describe_missing_models(
 
 def _note_missing_model(name: str, to_do: str) -> ExportNote:
     what = f"It is not in the bundle: {name}."
-    return ExportNote(code="bundle-without-model", what=what, to_do=to_do)
+    return ExportNote(
+        code="bundle-without-model",
+        what=what,
+        to_do=to_do,
+    )

@@ -33,10 +33,19 @@ def check_password(password: str) -> None:
         "It is optional: other bundles do not need it.",
     )
     if not password:
-        raise UsageError("The password is empty.", "", "Give one.", code="bundle-password")
+        raise UsageError(
+            "The password is empty.",
+            "",
+            "Give one.",
+            code="bundle-password",
+        )
 
 
-def encrypt(plain: Path, target: Path, password: str) -> None:
+def encrypt(
+    plain: Path,
+    target: Path,
+    password: str,
+) -> None:
     """Write a bundle that holds the one in `plain`.
 
     Raises ResourceError, OSError.
@@ -50,7 +59,11 @@ def encrypt(plain: Path, target: Path, password: str) -> None:
         archive.writestr(KEY, pyrage.passphrase.encrypt(str(key).encode(), password))
         with archive.open(BODY, "w", force_zip64=True) as file:
             try:
-                pyrage.encrypt_io(source, file, [key.to_public()])
+                pyrage.encrypt_io(
+                    source,
+                    file,
+                    [key.to_public()],
+                )
             except pyrage.EncryptError as error:
                 # Only the text of a disk error is left.
                 raise OSError(str(error)) from error
@@ -69,7 +82,11 @@ def is_encrypted(infos: dict[str, ZipInfo]) -> bool:
     return True
 
 
-def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
+def decrypt(
+    archive: ZipFile,
+    password: str,
+    target: IO[bytes],
+) -> None:
     """Write the bundle inside an encrypted one to `target`.
 
     Raises UsageError for a wrong password, DamagedError, OSError.
@@ -90,7 +107,11 @@ def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
         ) from None
     try:
         with source:
-            pyrage.decrypt_io(source, target, [key])
+            pyrage.decrypt_io(
+                source,
+                target,
+                [key],
+            )
     except (pyrage.DecryptError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

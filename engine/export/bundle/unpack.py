@@ -75,11 +75,20 @@ class _Bundle:
 def _check_file(file: Path) -> None:
     """Raise InputError if there is no such file."""
     if not file.is_file():
-        raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
+        raise InputError(
+            f"There is no file {file}.",
+            "",
+            "Check the path.",
+            code="path-missing",
+        )
 
 
 @contextmanager
-def _open_bundle(file: Path, password: Password, place: Path | None = None) -> Iterator[_Bundle]:
+def _open_bundle(
+    file: Path,
+    password: Password,
+    place: Path | None = None,
+) -> Iterator[_Bundle]:
     """Yield a bundle whose seal, names and sizes were checked.
 
     `place`: the folder for its decrypted copy. An encrypted bundle without a password has no
@@ -90,11 +99,23 @@ def _open_bundle(file: Path, password: Password, place: Path | None = None) -> I
         digest = verify_seal(raw)
         with _open_archive(raw) as (archive, infos):
             if not is_encrypted(infos):
-                yield _Bundle(digest, False, archive, infos, read_manifest(archive, infos))
+                yield _Bundle(
+                    digest,
+                    False,
+                    archive,
+                    infos,
+                    read_manifest(archive, infos),
+                )
                 return
             secret = password()
             if secret is None:
-                yield _Bundle(digest, True, archive, infos, None)
+                yield _Bundle(
+                    digest,
+                    True,
+                    archive,
+                    infos,
+                    None,
+                )
                 return
             check_password(secret)
             check_room(place or Path(gettempdir()), infos[BODY].file_size)
@@ -103,7 +124,13 @@ def _open_bundle(file: Path, password: Password, place: Path | None = None) -> I
                 verify_seal(decrypted)
                 with _open_archive(decrypted) as (body, body_infos):
                     manifest = read_manifest(body, body_infos)
-                    yield _Bundle(digest, True, body, body_infos, manifest)
+                    yield _Bundle(
+                        digest,
+                        True,
+                        body,
+                        body_infos,
+                        manifest,
+                    )
 
 
 @contextmanager
@@ -124,7 +151,12 @@ def verify(file: Path, password: Password = lambda: None) -> Bundled:
     """
     with disk_errors(f"{file} could not be read."), _open_bundle(file, password) as bundle:
         manifest = bundle.manifest
-        bundled = Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted)
+        bundled = Bundled(
+            file,
+            file.stat().st_size,
+            bundle.digest,
+            bundle.encrypted,
+        )
         if manifest is None:
             return bundled
         for name in manifest.files:
@@ -172,7 +204,11 @@ def unbundle(
     final = locate(name)
     ProjectFolder.check_new(final, {})
     if final.parent == projects_root():
-        final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        final.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
     if not final.parent.is_dir():
         raise InputError(
             f"{final.parent} is not a folder.",
@@ -197,7 +233,11 @@ def unbundle(
         check_room(work, size)
         project = ProjectFolder(work / "project")
         project.path.mkdir(mode=0o700)
-        _unpack(bundle, manifest.files, project.path)
+        _unpack(
+            bundle,
+            manifest.files,
+            project.path,
+        )
         _check_tables(project.path / DATABASE)
         for folder in manifest.folders:
             (project.path / folder).mkdir(parents=True, exist_ok=True)
@@ -207,10 +247,20 @@ def unbundle(
         rename(project.path, final)
         sync(final.parent)
     notes = tuple(_list_notes(ProjectFolder(final)))
-    return Unbundled(final, len(manifest.files), size, manifest.search_only, notes)
+    return Unbundled(
+        final,
+        len(manifest.files),
+        size,
+        manifest.search_only,
+        notes,
+    )
 
 
-def _unpack(bundle: _Bundle, files: Mapping[str, Entry], folder: Path) -> None:
+def _unpack(
+    bundle: _Bundle,
+    files: Mapping[str, Entry],
+    folder: Path,
+) -> None:
     """Write the files; settings come last, as without them the folder is no project."""
     for name in sorted(files, key=lambda name: (name == SETTINGS, name)):
         path = folder / name
@@ -220,7 +270,11 @@ def _unpack(bundle: _Bundle, files: Mapping[str, Entry], folder: Path) -> None:
             bundle.copy(name, target)
 
 
-def _adapt_to_this_machine(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
+def _adapt_to_this_machine(
+    project: ProjectFolder,
+    moved: Mapping[str, str],
+    model: str,
+) -> None:
     """Check settings and database, and replace names of models by their paths on this machine.
 
     `moved`: names of the bundle's models → their paths here. `model`: the path of the encoder's
@@ -251,7 +305,11 @@ def _adapt_to_this_machine(project: ProjectFolder, moved: Mapping[str, str], mod
                 info = index.info
                 model = moved.get(info.model, info.model)
                 small_model = moved.get(info.small_model, info.small_model)
-                renamed = replace(info, model=model, small_model=small_model)
+                renamed = replace(
+                    info,
+                    model=model,
+                    small_model=small_model,
+                )
                 store.put_artifact(replace(index, info=renamed))
     (project.path / "settings.lock").unlink(missing_ok=True)
 
@@ -277,19 +335,31 @@ def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:
             reranker_of(project, settings)
     except EngineError as error:
         to_do = "Name the reranker in search.reranker."
-        yield ExportNote(code="model-missing", what=error.what, to_do=to_do)
+        yield ExportNote(
+            code="model-missing",
+            what=error.what,
+            to_do=to_do,
+        )
     for source in project.sources(settings):
         if path_exists(source):
             what = f"'engine run' will read {source}."
             to_do = "If these are not the documents, set corpus.paths first."
-            yield ExportNote(code="bundle-reads", what=what, to_do=to_do)
+            yield ExportNote(
+                code="bundle-reads",
+                what=what,
+                to_do=to_do,
+            )
         else:
             what = (
                 f"The documents in {source} are not here: search works without them, 'engine run'"
                 " does not."
             )
             to_do = "To bring it up to date here, set corpus.paths."
-            yield ExportNote(code="path-missing", what=what, to_do=to_do)
+            yield ExportNote(
+                code="path-missing",
+                what=what,
+                to_do=to_do,
+            )
     if vectors is not None:
         indexes: list[Artifact[VectorsInfo]] = [vectors]
         if semantic is not None:
@@ -312,13 +382,21 @@ def _list_servers(settings: Settings, index_endpoint: str) -> Iterator[ExportNot
         if url:
             what = f"{key} sends text to {url}."
             to_do = "Empty it unless you know that server."
-            yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+            yield ExportNote(
+                code="bundle-names-server",
+                what=what,
+                to_do=to_do,
+            )
     if index_endpoint not in ("", settings.encoder.endpoint):
         what = f"Search by meaning sends queries to {index_endpoint}, which made the vectors."
         to_do = (
             "Unless you know that server, set encoder.model and run 'engine embed --force' first."
         )
-        yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+        yield ExportNote(
+            code="bundle-names-server",
+            what=what,
+            to_do=to_do,
+        )
 
 
 def _check_model(
@@ -347,9 +425,21 @@ def _check_model(
     )
     try:
         source = source_of(info, project.settings())
-        current = source.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
+        current = source.vectors_fingerprint(
+            info.max_tokens,
+            adapter,
+            info.interpolation_weight,
+        )
         if current != info.encoder:
             what = f"The model {info.model} is not the one that the documents were embedded with."
-            yield ExportNote(code="model-changed", what=what, to_do=to_do)
+            yield ExportNote(
+                code="model-changed",
+                what=what,
+                to_do=to_do,
+            )
     except EngineError as error:
-        yield ExportNote(code="model-missing", what=error.what, to_do=to_do)
+        yield ExportNote(
+            code="model-missing",
+            what=error.what,
+            to_do=to_do,
+        )

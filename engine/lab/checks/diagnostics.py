@@ -170,7 +170,11 @@ def describe(
     query_rows = np.repeat(similarities.rows, counts)
     if is_unit:
         answers = chunks[np.concatenate(similarities.answers)]
-        ratios = alignment(ranked.vectors[query_rows], answers, chunks)
+        ratios = alignment(
+            ranked.vectors[query_rows],
+            answers,
+            chunks,
+        )
     else:
         # A similarity −d_L: its square is the squared distance.
         to_answers = np.square(np.concatenate(similarities.correct))
@@ -194,9 +198,20 @@ def _describe_queries(
     relevance = Relevance.from_rankings(similarities.best, grades)
     right = relevance.ranked > 0  # (m, K)
     best_correct = [float(values.max()) for values in similarities.correct]
-    coe, roe = overlap(similarities.top, best_correct, similarities.random, sampling)
+    coe, roe = overlap(
+        similarities.top,
+        best_correct,
+        similarities.random,
+        sampling,
+    )
     clusters = clusters_of(judgments)
-    threshold = choose_threshold(similarities.top, right, sampling, sampling.samples, clusters)
+    threshold = choose_threshold(
+        similarities.top,
+        right,
+        sampling,
+        sampling.samples,
+        clusters,
+    )
     # Queries with an answer among those of the best K hits whose similarity is at least τ.
     remaining = (right & (similarities.top >= threshold.similarity)).any(axis=1)  # (m,)
     return {
@@ -210,7 +225,11 @@ def _describe_queries(
     }
 
 
-def geometry_of(chunks: Floats, seed: int = 0, max_vectors: int = MAX_VECTORS) -> Diagnostics:
+def geometry_of(
+    chunks: Floats,
+    seed: int = 0,
+    max_vectors: int = MAX_VECTORS,
+) -> Diagnostics:
     """Return uniformity and both isotropy scores of unit vectors (n, d), where they are defined.
 
     There are none for fewer than two vectors. Isotropy is measured on at most `max_vectors`, drawn
@@ -259,12 +278,23 @@ class EncoderDiagnostics:
         queries = self.query_set
         if queries is None:
             return
-        ranked = Ranked(query_vectors, queries.rankings[name], queries.scores[name], similarity)
+        ranked = Ranked(
+            query_vectors,
+            queries.rankings[name],
+            queries.scores[name],
+            similarity,
+        )
         judgments = queries.judgments
         similarities = similarities_of(
             ranked, judgments, chunks, self._keys, self._sampling, self._owners
         )
-        self.diagnostics[name] = describe(ranked, similarities, judgments, chunks, self._sampling)
+        self.diagnostics[name] = describe(
+            ranked,
+            similarities,
+            judgments,
+            chunks,
+            self._sampling,
+        )
         # All densities share one axis, which is of cosines.
         if similarities and similarity.of_unit_vectors:
             self._similarities[name] = similarities
@@ -280,10 +310,18 @@ class EncoderDiagnostics:
         """Return the `densities` of every encoder, or None without a query set."""
         if self.query_set is None:
             return None
-        return densities(self._similarities, self.query_set.kind, self.query_set.name)
+        return densities(
+            self._similarities,
+            self.query_set.kind,
+            self.query_set.name,
+        )
 
 
-def densities(by_system: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
+def densities(
+    by_system: Mapping[str, Similarities],
+    kind: str,
+    name: str,
+) -> dict[str, Any] | None:
     """Return the densities of each system's similarities as in the report, or None if empty.
 
     In the result, `cosines` is the axis of all densities, and `systems` maps a system and a kind of
@@ -296,7 +334,11 @@ def densities(by_system: Mapping[str, Similarities], kind: str, name: str) -> di
         for part in KINDS:
             values = [np.ravel(row) for row in getattr(similarities, part)]
             samples[system, part] = np.concatenate(values)
-    axis, curves = density_curves(list(samples.values()), -1.0, 1.0)
+    axis, curves = density_curves(
+        list(samples.values()),
+        -1.0,
+        1.0,
+    )
     systems: dict[str, dict[str, Any]] = {system: {} for system in by_system}
     for ((system, part), sample), curve in zip(samples.items(), curves, strict=True):
         systems[system][part] = {
@@ -324,8 +366,19 @@ def general_similarities(
     judgments = []
     for text, right in zip(general.questions, general.right, strict=True):
         judgments.append(Judgment(text, text, "chunk", right))
-    ids, scores = rank_all(questions, passages, keys, sampling.top)
-    return similarities_of(Ranked(questions, ids, scores), judgments, passages, keys, sampling)
+    ids, scores = rank_all(
+        questions,
+        passages,
+        keys,
+        sampling.top,
+    )
+    return similarities_of(
+        Ranked(questions, ids, scores),
+        judgments,
+        passages,
+        keys,
+        sampling,
+    )
 
 
 def find_usable_set(sets: Iterable[QuerySet]) -> QuerySet | None:

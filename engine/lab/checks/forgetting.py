@@ -71,14 +71,22 @@ def read_general_set(
             judged.append(query)
     if not judged:
         raise MalformedError(str(folder), f"none of its judgments names an entry of {BEIR_CORPUS}")
-    sampled = cap_queries([query.key for query in judged], max_questions, seed)
+    sampled = cap_queries(
+        [query.key for query in judged],
+        max_questions,
+        seed,
+    )
     queries = [judged[row] for row in sampled]
     # All passages that answer a question, and others up to the limit.
     answers: set[str] = set()
     for query in queries:
         answers.update(key for key, _ in query.grades if key in texts)
     others = sorted(texts.keys() - answers)
-    sampled = cap_queries(others, max(1, max_passages - len(answers)), seed)
+    sampled = cap_queries(
+        others,
+        max(1, max_passages - len(answers)),
+        seed,
+    )
     keys = [*sorted(answers), *(others[row] for row in sampled)]
     row_of = {key: row for row, key in enumerate(keys)}
     right = []
@@ -116,7 +124,12 @@ def measure_answers(
     Both are vectors, (n, d) and (m, d). `right` is as in `GeneralSet`.
     """
     rows = np.arange(len(passages), dtype=np.int64)
-    ids, _ = rank_all(questions, passages, rows, DEPTH)
+    ids, _ = rank_all(
+        questions,
+        passages,
+        rows,
+        DEPTH,
+    )
     return evaluate_run(Relevance.from_rankings(ids, right), METRICS)
 
 
@@ -127,7 +140,11 @@ def distance_summary(distances_of: Mapping[str, Doubles]) -> dict[str, Any]:
     an encoder to mean, percentiles and density.
     """
     # Unit vectors are at most 2 apart.
-    axis, curves = density_curves(list(distances_of.values()), 0.0, 2.0)
+    axis, curves = density_curves(
+        list(distances_of.values()),
+        0.0,
+        2.0,
+    )
     systems = {}
     for (system, distances), curve in zip(distances_of.items(), curves, strict=True):
         systems[system] = {
@@ -138,7 +155,11 @@ def distance_summary(distances_of: Mapping[str, Doubles]) -> dict[str, Any]:
             "density": curve,
         }
     chunks = len(next(iter(distances_of.values())))
-    return {"chunks": chunks, "axis": axis, "systems": systems}
+    return {
+        "chunks": chunks,
+        "axis": axis,
+        "systems": systems,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +203,12 @@ def measure_general(
         return None
     metrics = tuple(values[BASE])
     pairs = {(name, BASE): metrics for name in others}
-    figures, gaps = compare_values(values, pairs, samples, seed)
+    figures, gaps = compare_values(
+        values,
+        pairs,
+        samples,
+        seed,
+    )
     summary = None
     if distances and len(distances[BASE]):
         summary = distance_summary(distances)

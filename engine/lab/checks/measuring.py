@@ -91,13 +91,22 @@ class Lab:
         self._seed = context.settings.training.seed
         self._sampling = options.sampling(self._seed)
         self._chunks = context.store.chunks()
-        self._rankers = Rankers(context, self._chunks, build_plain_index(context, self._chunks))
+        self._rankers = Rankers(
+            context,
+            self._chunks,
+            build_plain_index(context, self._chunks),
+        )
         self._sets, _ = split_focused(
             context, build_query_sets(context, self._chunks), self._chunks
         )
         ids = self._rankers.ids
         owners = self._rankers.document_of(ids)
-        self._diagnostics = EncoderDiagnostics(self._sets, ids, owners, self._sampling)
+        self._diagnostics = EncoderDiagnostics(
+            self._sets,
+            ids,
+            owners,
+            self._sampling,
+        )
         self._pairs = SentencePairs(options.pairs_file, self._seed)
         self._general = read_general_set(options.general_folder, self._seed)
         # Encoder → what was measured on questions and passages of general knowledge.
@@ -136,10 +145,20 @@ class Lab:
         if queries is not None:
             vectors = candidate.query_vectors(queries.texts)
             allowed = self._rankers.find_allowed(queries)
-            ids, scores = self._rankers.nearest(vectors, chunks, allowed, candidate.similarity)
+            ids, scores = self._rankers.nearest(
+                vectors,
+                chunks,
+                allowed,
+                candidate.similarity,
+            )
             queries.rankings[name] = ids
             queries.scores[name] = scores
-            self._diagnostics.record(name, vectors, chunks, candidate.similarity)
+            self._diagnostics.record(
+                name,
+                vectors,
+                chunks,
+                candidate.similarity,
+            )
         self._pairs.record(name, candidate)
         # Without an adapter there is nothing that could have been forgotten.
         if self._rankers.adapter:
@@ -161,7 +180,12 @@ class Lab:
             return
         self._distances[candidate.name] = nearest_distances(chunks, passages)
         self._geometry[candidate.name] = geometry_of(passages)
-        similarities = general_similarities(general, questions, passages, self._sampling)
+        similarities = general_similarities(
+            general,
+            questions,
+            passages,
+            self._sampling,
+        )
         if similarities:
             self._general_similarities[candidate.name] = similarities
 
@@ -184,5 +208,10 @@ class Lab:
             return None
         weights = (info.semantic.interpolation_weight, info.hybrid.interpolation_weight)
         share = None if info.fusion.method == "rrf" else info.fusion.weight
-        study = RobustnessStudy(self._context, self._rankers, weights, share)
+        study = RobustnessStudy(
+            self._context,
+            self._rankers,
+            weights,
+            share,
+        )
         return study.measure(self._sets)

@@ -20,8 +20,18 @@ class LabOptions(Section):
     """How the checks sample queries, and the files that some of them need."""
 
     robustness: bool = key(False, "also measure queries with typos, masked and replaced words")
-    top_k: int = key(5, "K of the diagnostics: best chunks per query", ge=1, le=10)
-    samples: int = key(500, "m of the diagnostics: bootstrap samples", ge=10, le=100_000)
+    top_k: int = key(
+        5,
+        "K of the diagnostics: best chunks per query",
+        ge=1,
+        le=10,
+    )
+    samples: int = key(
+        500,
+        "m of the diagnostics: bootstrap samples",
+        ge=10,
+        le=100_000,
+    )
     sample_size: int = key(
         100, "l of the diagnostics: queries per bootstrap sample", ge=1, le=100_000
     )

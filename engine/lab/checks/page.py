@@ -31,25 +31,46 @@ PERTURBED = {
 }
 
 
-def write_lab(project: ProjectFolder, figures: LabFigures, report_folder: Path) -> dict[str, Any]:
+def write_lab(
+    project: ProjectFolder,
+    figures: LabFigures,
+    report_folder: Path,
+) -> dict[str, Any]:
     """Write lab.json and lab.html into the project's `studies`, and return the JSON.
 
     The report in `report_folder`, of the same encoders, gets a link to the page.
     """
     report = read_report(report_folder)
-    data = build_data(project.name, report, figures)
+    data = build_data(
+        project.name,
+        report,
+        figures,
+    )
     folder = project.path / "studies"
     with disk_errors("The lab's page could not be written."):
         folder.mkdir(mode=0o700, exist_ok=True)
-        text = json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)
+        text = json.dumps(
+            data,
+            ensure_ascii=False,
+            indent=1,
+            allow_nan=False,
+        )
         write_text(folder / f"{NAME}.json", text)
         write_text(folder / f"{NAME}.html", render_lab(data, report))
         address = f"../../{folder.name}/{NAME}.html"
-        write_page(report_folder, project=project.argument, lab=address)
+        write_page(
+            report_folder,
+            project=project.argument,
+            lab=address,
+        )
     return {**data, "folder": str(folder)}
 
 
-def build_data(name: str, report: Mapping[str, Any], figures: LabFigures) -> dict[str, Any]:
+def build_data(
+    name: str,
+    report: Mapping[str, Any],
+    figures: LabFigures,
+) -> dict[str, Any]:
     """Return the lab's JSON of the project called `name`; `report` is that of its evaluation."""
     data = {
         "schema": SCHEMA,
@@ -82,7 +103,11 @@ def render_lab(data: Mapping[str, Any], report: Mapping[str, Any]) -> str:
         diagnosed |= dict.fromkeys(figures)
     label = label_systems(report)
     environment = build_environment()
-    environment.filters |= {"about": about_count, "metric": metric_name, "system": label}
+    environment.filters |= {
+        "about": about_count,
+        "metric": metric_name,
+        "system": label,
+    }
     # Charts are safe to insert, because charts.py escapes every label.
     return environment.get_template("lab.html.j2").render(
         lab=data,
@@ -120,7 +145,12 @@ def _robustness_charts(
                 whiskers.append((cell["low"], cell["high"]))
             lines.append(Line(label(system), points, number, whiskers))
         title = f"nDCG@10 by {change} per query"
-        charts[kind] = line_chart(title, lines, f"{change} per query", "nDCG@10, percent")
+        charts[kind] = line_chart(
+            title,
+            lines,
+            f"{change} per query",
+            "nDCG@10, percent",
+        )
     return charts
 
 
@@ -150,7 +180,11 @@ def density_charts(
         "top": f"best {densities['k']} chunks",
         "random": "random chunks",
     }
-    colours = {"correct": 1, "top": 2, "random": 0}
+    colours = {
+        "correct": 1,
+        "top": 2,
+        "random": 0,
+    }
     systems = densities["systems"]
     highest = 0.0
     for name in labels:

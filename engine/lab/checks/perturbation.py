@@ -188,13 +188,23 @@ def typo(word: str, rng: random.Random) -> str:
     rng.shuffle(positions)
     for slip in slips:
         for position in positions:
-            slipped = _slip(word, position, slip, rng)
+            slipped = _slip(
+                word,
+                position,
+                slip,
+                rng,
+            )
             if slipped != word:
                 return slipped
     return word
 
 
-def _slip(word: str, position: int, slip: str, rng: random.Random) -> str:
+def _slip(
+    word: str,
+    position: int,
+    slip: str,
+    rng: random.Random,
+) -> str:
     """Return a word with a slip at one letter; the word itself if that changes nothing."""
     before = word[:position]
     letter = word[position]
@@ -219,7 +229,12 @@ class Perturber:
     word to another.
     """
 
-    def __init__(self, terms: Terms, synonyms: Mapping[str, str], seed: int = 0) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        synonyms: Mapping[str, str],
+        seed: int = 0,
+    ) -> None:
         self._terms = terms
         self._synonyms = synonyms
         self._seed = seed
@@ -266,7 +281,11 @@ class Perturber:
         if kind == "half":
             for span in spans:
                 if rng.random() < SHARE:
-                    edits[span] = _corrupt(span.word, synonyms, rng)
+                    edits[span] = _corrupt(
+                        span.word,
+                        synonyms,
+                        rng,
+                    )
             return _replace(text, edits)
         if kind.startswith("substitute"):
             spans = [span for span in spans if _find_synonym(span.word, synonyms)]
@@ -280,7 +299,12 @@ class Perturber:
                 spans.sort(key=lambda span: span not in shared)
             chosen = spans[: condition.words]
         for span in chosen:
-            edits[span] = _change(span.word, kind, synonyms, rng)
+            edits[span] = _change(
+                span.word,
+                kind,
+                synonyms,
+                rng,
+            )
         return _replace(text, edits)
 
     def _is_in(self, word: str, answer: frozenset[str]) -> bool:
@@ -294,7 +318,12 @@ class Perturber:
         return bool(terms & answer)
 
 
-def _change(word: str, kind: Kind, synonyms: Mapping[str, str], rng: random.Random) -> str:
+def _change(
+    word: str,
+    kind: Kind,
+    synonyms: Mapping[str, str],
+    rng: random.Random,
+) -> str:
     """Return the text that replaces a word under a condition of this kind."""
     if kind.startswith("mask"):
         return MASK
@@ -305,7 +334,11 @@ def _change(word: str, kind: Kind, synonyms: Mapping[str, str], rng: random.Rand
     return _find_synonym(word, synonyms)
 
 
-def _corrupt(word: str, synonyms: Mapping[str, str], rng: random.Random) -> str:
+def _corrupt(
+    word: str,
+    synonyms: Mapping[str, str],
+    rng: random.Random,
+) -> str:
     """Return a word's synonym or the word with a typo, one or the other by chance."""
     if rng.random() < SYNONYM_SHARE and word.lower() in synonyms:
         return _find_synonym(word, synonyms)

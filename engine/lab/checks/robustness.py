@@ -53,7 +53,15 @@ from engine.queries.heldout import cap_queries
 if TYPE_CHECKING:
     from engine.evaluation.rankers import AllowedChunks, Rankers
 
-METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10", MULTIHOP)
+METRICS = (
+    "ndcg@10",
+    "hit@1",
+    "hit@4",
+    "hit@10",
+    "mrr@10",
+    "map@10",
+    MULTIHOP,
+)
 _HYBRID_ENCODER = "encoder of hybrid search"
 """The system whose semantic ranking hybrid search fuses; it has no row of its own."""
 MAX_QUERIES = 500
@@ -159,7 +167,11 @@ def perturb_queries(
         return frozenset(terms(text))
 
     # Which words of each query are changed, and into what.
-    perturber = Perturber(terms, _learn_synonyms(texts, chunks, terms, seed), seed)
+    perturber = Perturber(
+        terms,
+        _learn_synonyms(texts, chunks, terms, seed),
+        seed,
+    )
     without_learnt = Perturber(terms, {}, seed)
     right = _find_right_chunks(judgments, chunks)
     answers = []
@@ -172,8 +184,17 @@ def perturb_queries(
             passage = _find_closest(text, right_chunks, terms_of)
             shared = perturber.shared_words(text, answer)
             questions.append(Question(text, shared, passage))
-        keywords = _keyword_terms(choose(questions), answers, terms)
-    substitutes, synonyms = _ask_for_substitutes(texts, keywords, perturber, ask)
+        keywords = _keyword_terms(
+            choose(questions),
+            answers,
+            terms,
+        )
+    substitutes, synonyms = _ask_for_substitutes(
+        texts,
+        keywords,
+        perturber,
+        ask,
+    )
 
     # One block of queries under each condition.
     matches = []
@@ -257,8 +278,16 @@ def _learn_synonyms(
     wanted: set[str] = set()
     for text in texts:
         wanted.update(words_of(text))
-    sample = cap_queries([chunk.content_hash for chunk in chunks], MAX_TEXTS, seed)
-    return corpus_synonyms([chunks[index].text for index in sample], wanted, terms)
+    sample = cap_queries(
+        [chunk.content_hash for chunk in chunks],
+        MAX_TEXTS,
+        seed,
+    )
+    return corpus_synonyms(
+        [chunks[index].text for index in sample],
+        wanted,
+        terms,
+    )
 
 
 def _find_right_chunks(judgments: Sequence[Judgment], chunks: Iterable[Chunk]) -> list[list[Chunk]]:
@@ -289,7 +318,11 @@ def _find_closest(
     """
     wanted = terms_of(text)
     texts = [chunk.text for chunk in chunks]
-    return max(texts, key=lambda passage: len(wanted & terms_of(passage)), default="")
+    return max(
+        texts,
+        key=lambda passage: len(wanted & terms_of(passage)),
+        default="",
+    )
 
 
 def _answer_terms(
@@ -323,7 +356,13 @@ def measure_perturbed(
             clean = _key(0, system)
             pairs[_key(index, system), clean] = tuple(values[clean])
     clusters = clusters_of(perturbed.query_set.judgments[: perturbed.queries])
-    figures, gaps = compare_values(values, pairs, samples, seed, clusters)
+    figures, gaps = compare_values(
+        values,
+        pairs,
+        samples,
+        seed,
+        clusters,
+    )
     rows = []
     # The first condition is `clean`, which the others are compared with.
     for index, condition in enumerate(perturbed.conditions):
@@ -360,7 +399,11 @@ def _measure_conditions(
     count = len(perturbed.conditions)
     values: dict[str, dict[str, Doubles]] = {}
     for system, ids in rankings.items():
-        by_metric = measure(ids, perturbed.query_set.judgments, document_of)
+        by_metric = measure(
+            ids,
+            perturbed.query_set.judgments,
+            document_of,
+        )
         measured = [metric for metric in METRICS if metric in by_metric]
         for index in range(count):
             block = slice(index * perturbed.queries, (index + 1) * perturbed.queries)
@@ -408,12 +451,22 @@ class RobustnessStudy:
         fuser = HybridFusion(settings, lambda _, ids: rankers.lexical.scores_many(texts, ids))
         share = default_share(self._context)
         queries.rankings[HYBRID_BASE] = fuser.fuse(queries, BASE, share)
-        queries.rankings[HYBRID_IN_USE] = fuser.fuse(queries, _HYBRID_ENCODER, self._share)
+        queries.rankings[HYBRID_IN_USE] = fuser.fuse(
+            queries,
+            _HYBRID_ENCODER,
+            self._share,
+        )
         del queries.rankings[_HYBRID_ENCODER]
         rankings = {name: queries.rankings[name] for name in sort_systems(queries.rankings)}
         samples = settings.evaluation.bootstrap_samples
         seed = settings.training.seed
-        return measure_perturbed(perturbed, rankings, rankers.document_of, samples, seed)
+        return measure_perturbed(
+            perturbed,
+            rankings,
+            rankers.document_of,
+            samples,
+            seed,
+        )
 
     def _perturb(self, sets: Sequence[QuerySet]) -> PerturbedQueries | None:
         """Perturb the first of the sets that has usable queries."""
@@ -426,7 +479,14 @@ class RobustnessStudy:
             ask = partial(ask_for_substitutes, context)
             choose = partial(choose_keywords, context)
         for queries in sets:
-            perturbed = perturb_queries(queries, self._rankers.chunks, terms, seed, ask, choose)
+            perturbed = perturb_queries(
+                queries,
+                self._rankers.chunks,
+                terms,
+                seed,
+                ask,
+                choose,
+            )
             if perturbed is not None:
                 return perturbed
         return None
@@ -437,7 +497,11 @@ class RobustnessStudy:
         Systems of the same weight share the vectors.
         """
         rankers = self._rankers
-        systems = {BASE: 0.0, IN_USE: self._semantic_weight, _HYBRID_ENCODER: self._hybrid_weight}
+        systems = {
+            BASE: 0.0,
+            IN_USE: self._semantic_weight,
+            _HYBRID_ENCODER: self._hybrid_weight,
+        }
         if rankers.adapter:
             systems[ADAPTED] = 1.0
         bm25_ids = queries.rankings[BM25]
@@ -446,8 +510,18 @@ class RobustnessStudy:
             similarity = candidate.similarity
             vectors = candidate.query_vectors(queries.texts)
             chunks = candidate.chunk_vectors(rankers.chunks)
-            ids, scores = rankers.nearest(vectors, chunks, allowed, similarity)
-            cross_scores = rankers.scores_of(vectors, chunks, bm25_ids, similarity)
+            ids, scores = rankers.nearest(
+                vectors,
+                chunks,
+                allowed,
+                similarity,
+            )
+            cross_scores = rankers.scores_of(
+                vectors,
+                chunks,
+                bm25_ids,
+                similarity,
+            )
             for name, system_weight in systems.items():
                 if system_weight == weight:
                     queries.rankings[name] = ids

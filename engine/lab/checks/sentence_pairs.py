@@ -109,7 +109,11 @@ def _read_table(text: str, suffix: str) -> Iterator[list[str]]:
     if suffix == ".csv":
         rows = csv.reader(lines, strict=True)
     else:
-        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = csv.reader(
+            lines,
+            delimiter="\t",
+            quoting=csv.QUOTE_NONE,
+        )
     for row in rows:
         if any(cell.strip() for cell in row):
             yield row
@@ -170,6 +174,16 @@ class SentencePairs:
         for name, similarities in self._similarities.items():
             systems[name] = spearman_interval(similarities, scores, seed=self._seed).percent()
             if name != BASE:
-                gap = spearman_difference(similarities, base, scores, seed=self._seed)
+                gap = spearman_difference(
+                    similarities,
+                    base,
+                    scores,
+                    seed=self._seed,
+                )
                 differences[name] = add_needed_pairs(gap, len(scores)).percent()
-        return SentenceFigures(self._name, len(scores), systems, differences)
+        return SentenceFigures(
+            self._name,
+            len(scores),
+            systems,
+            differences,
+        )

@@ -65,7 +65,12 @@ class Task:
 SUBSTITUTES = Task(
     "substitutes", Shape("words", Substitute), 12, "queries whose words are replaced"
 )
-KEYWORDS = Task("keywords", Shape("words", Word), 30, "queries whose keywords are looked for")
+KEYWORDS = Task(
+    "keywords",
+    Shape("words", Word),
+    30,
+    "queries whose keywords are looked for",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,12 @@ def fingerprint_language_model(snapshot: ProjectSnapshot, task: Task = SUBSTITUT
         return ""
     seed = snapshot.settings.training.seed
     prompt = load_prompt(task.name).version
-    return fingerprint(model=model_identity(snapshot), prompt=prompt, limit=MAX_TOKENS, seed=seed)
+    return fingerprint(
+        model=model_identity(snapshot),
+        prompt=prompt,
+        limit=MAX_TOKENS,
+        seed=seed,
+    )
 
 
 def has_language_model(snapshot: ProjectSnapshot) -> bool:
@@ -149,7 +159,11 @@ def _name_model(snapshot: ProjectSnapshot) -> str:
     return find_gguf_file(snapshot.project.path, settings.model).name
 
 
-def _ask_about(context: StageContext, task: Task, questions: Sequence[Question]) -> list[Answer]:
+def _ask_about(
+    context: StageContext,
+    task: Task,
+    questions: Sequence[Question],
+) -> list[Answer]:
     """Return the model's answer to each question; cached answers are not requested again.
 
     Raises SettingsError, ModelError or StageError if the model cannot be asked, CancelledError.
@@ -165,28 +179,50 @@ def _ask_about(context: StageContext, task: Task, questions: Sequence[Question])
             if context.should_stop():
                 raise CancelledError("Cancelled.")
             words = list(dict.fromkeys(word.lower() for word in question.words))[: task.max_words]
-            shortened = Question(question.query, words, question.passage[:MAX_PASSAGE])
+            shortened = Question(
+                question.query,
+                words,
+                question.passage[:MAX_PASSAGE],
+            )
             key = _hash_question(shortened)
             answer = used.get(key, cached.get(key))
             if answer is None:
                 model = model or open_chat(context, context, context.should_stop)
-                answer = _ask(model, task, shortened, context.settings.training.seed)
+                answer = _ask(
+                    model,
+                    task,
+                    shortened,
+                    context.settings.training.seed,
+                )
                 if answer is not None:
                     _write_cache(path, {**cached, **used, key: answer})
             if answer is not None:
                 used[key] = answer
             answers.append(answer or {})
-            context.progress(number, len(questions), task.unit)
+            context.progress(
+                number,
+                len(questions),
+                task.unit,
+            )
     finally:
         if model is not None:
             model.close()
     if cached.keys() - used.keys():
         _write_cache(path, used)
-    _delete_caches(context.project.path, task, but=path)
+    _delete_caches(
+        context.project.path,
+        task,
+        but=path,
+    )
     return answers
 
 
-def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Answer | None:
+def _ask(
+    model: ChatModel,
+    task: Task,
+    question: Question,
+    seed: int,
+) -> Answer | None:
     """Return the model's answer, empty if it is unusable.
 
     Returns None if the model did not answer but may at another attempt, as a busy server does.
@@ -253,7 +289,11 @@ def forget_substitutes(project: Path) -> None:
         _delete_caches(project, task)
 
 
-def _delete_caches(project: Path, task: Task, but: Path | None = None) -> None:
+def _delete_caches(
+    project: Path,
+    task: Task,
+    but: Path | None = None,
+) -> None:
     """Delete the cache files of a task, except the file `but`."""
     for path in (project / "cache").glob(f"{task.name}-*.jsonl"):
         if path != but:

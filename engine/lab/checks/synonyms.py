@@ -35,7 +35,11 @@ _BLOCK = 500_000
 Terms = Callable[[str], Collection[str]]
 
 
-def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms) -> dict[str, str]:
+def corpus_synonyms(
+    texts: Iterable[str],
+    wanted: Collection[str],
+    terms: Terms,
+) -> dict[str, str]:
     """Return the most similarly used word of another stem for each wanted word that has one.
 
     Keys are in lower case. `terms` returns the stems of a word, none for a stop word. Words rarer
@@ -111,5 +115,10 @@ def _build_profiles(counts: Floats) -> Floats:
     expected = words * (contexts / max(float(contexts.sum()), 1.0))  # #(w) · p(c)
     defined = (expected > 0) & (counts > 0)
     # Where nothing was counted, the ratio is 1 and its logarithm 0.
-    ratios = np.divide(counts, expected, out=np.ones_like(counts), where=defined)
+    ratios = np.divide(
+        counts,
+        expected,
+        out=np.ones_like(counts),
+        where=defined,
+    )
     return unit_rows(np.maximum(np.log(ratios), 0))

@@ -20,7 +20,14 @@ from engine.project.stage import fingerprint
 Changes = dict[str, Any]
 STEP = "step"
 """The column with the training step of a row."""
-UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model", "concatenation")
+UNTRAINED = (
+    "bm25",
+    "base",
+    "rrf_base",
+    "black box",
+    "small model",
+    "concatenation",
+)
 """Systems that no training changes.
 
 In a study, a comma and a change may follow the name, such as `base, mask shared`.
@@ -44,7 +51,11 @@ MAP = (MULTIHOP, "map@10")
 class Entry(BaseModel):
     """A table of the catalogue."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+    )
 
 
 class Chart(Entry):
@@ -153,7 +164,11 @@ def catalogue() -> dict[str, Study]:
         trainings: list[tuple[str, Changes]] = []
         for cell_name in entry.pop("cells", ()):
             trainings += trainings_of[cell_name]
-        studies[name] = Study(name=name, trainings=trainings, **entry)
+        studies[name] = Study(
+            name=name,
+            trainings=trainings,
+            **entry,
+        )
     return studies
 
 
@@ -164,7 +179,12 @@ def study_of(name: str) -> Study:
     """
     studies = catalogue()
     if name not in studies:
-        raise unknown_name("study", name, studies, code="study-unknown")
+        raise unknown_name(
+            "study",
+            name,
+            studies,
+            code="study-unknown",
+        )
     return studies[name]
 
 

@@ -28,13 +28,22 @@ SHOWN = 3
 """Number of queries, and of answers of each, that a table shows."""
 BEGINNING = 200
 """Number of characters shown of a document that answers a question."""
-CHANGED = {"clean": "original", "mask shared": "masked", "substitute shared": "substituted"}
+CHANGED = {
+    "clean": "original",
+    "mask shared": "masked",
+    "substitute shared": "substituted",
+}
 """Condition → column of the queries that it makes."""
 
 
 def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
     """Return a context for the project, as of the stage `evaluate`, that discards events."""
-    return StageContext(project, project.settings(), store, "evaluate")
+    return StageContext(
+        project,
+        project.settings(),
+        store,
+        "evaluate",
+    )
 
 
 def _list_statistics(project: ProjectFolder) -> Labelled:
@@ -100,7 +109,12 @@ def _list_perturbed(project: ProjectFolder) -> Labelled:
         terms = content_terms(context.need(LexicalInfo).info.language)
         judged = build_query_sets(context, chunks)[0]
         seed = context.settings.training.seed
-        perturbed = perturb_queries(judged, chunks, terms, seed)
+        perturbed = perturb_queries(
+            judged,
+            chunks,
+            terms,
+            seed,
+        )
         if perturbed is None:
             return
         most_masks = sorted(
@@ -119,7 +133,14 @@ def _list_perturbed(project: ProjectFolder) -> Labelled:
             )
             ask = partial(ask_for_substitutes, context)
             choose = partial(choose_keywords, context)
-            with_model = perturb_queries(few_queries, chunks, terms, seed, ask, choose)
+            with_model = perturb_queries(
+                few_queries,
+                chunks,
+                terms,
+                seed,
+                ask,
+                choose,
+            )
             if with_model is not None and with_model.synonyms.model:
                 by_model = {row["original"]: row for row in _list_texts(with_model)}
     for number, row in enumerate(rows, 1):
@@ -127,7 +148,11 @@ def _list_perturbed(project: ProjectFolder) -> Labelled:
         row.pop("substituted", None)
         original = row["original"]
         if original in by_model:
-            row = {"masked": original, "substituted": original, **by_model[original]}
+            row = {
+                "masked": original,
+                "substituted": original,
+                **by_model[original],
+            }
         yield str(number), row
 
 

@@ -48,7 +48,11 @@ class Cell:
         return name or str(self.number)
 
 
-def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cell, ...]:
+def make_grid(
+    axes: Sequence[str],
+    settings: Settings,
+    chunks: int,
+) -> tuple[Cell, ...]:
     """Return a cell for every combination of values of `axes` ("section.key=value,value").
 
     Cells that share BM25 rankings follow one another. `chunks`: the number of chunks, which limits
@@ -163,7 +167,11 @@ def cell_key(
     if times:
         parts["times"] = times
     measured = _without_sections(changes, SECTIONS)
-    return fingerprint(encoder=encoder, measured=measured, **parts)
+    return fingerprint(
+        encoder=encoder,
+        measured=measured,
+        **parts,
+    )
 
 
 def training_key(
@@ -175,7 +183,11 @@ def training_key(
     """
     others = _without_sections(changes, (*SECTIONS, *MEASURING))
     parts = _trained_parts(changed, chunks)
-    return fingerprint(encoder=encoder, chosen=others, **parts)
+    return fingerprint(
+        encoder=encoder,
+        chosen=others,
+        **parts,
+    )
 
 
 def _without_sections(changes: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
@@ -216,10 +228,18 @@ def _trained_parts(changed: Settings, chunks: int) -> dict[str, Any]:
     }
 
 
-def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
+def steps_of(
+    cell: Cell,
+    settings: Settings,
+    queries: int,
+) -> int:
     """Return the maximum number of training steps of a cell with this many training queries."""
     changed = changed_settings(settings, cell.changes)
-    config = set_steps(config_of(changed), changed, queries)
+    config = set_steps(
+        config_of(changed),
+        changed,
+        queries,
+    )
     steps = 0
     if config.method != "PT":
         steps += config.steps

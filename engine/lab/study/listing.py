@@ -97,25 +97,55 @@ def listing(
             yield entry
             continue
         try:
-            cells = study_cells(project, study, chunks, models, seeds, settings)
-            run = StudyRun(project, study, cells, basis)
+            cells = study_cells(
+                project,
+                study,
+                chunks,
+                models,
+                seeds,
+                settings,
+            )
+            run = StudyRun(
+                project,
+                study,
+                cells,
+                basis,
+            )
         except EngineError as error:
             yield replace(entry, missing=f"{error.what} {error.to_do}")
             continue
         to_do = run.to_do()
         to_train = run.to_train()
         costs = _estimate_cells(run, to_do, estimates)
-        entry = replace(entry, cells=len(cells), to_do=len(to_do))
-        yield _add_costs(entry, costs, to_do, to_train)
+        entry = replace(
+            entry,
+            cells=len(cells),
+            to_do=len(to_do),
+        )
+        yield _add_costs(
+            entry,
+            costs,
+            to_do,
+            to_train,
+        )
         # A cell that an earlier study of the list has measured or trained costs nothing more.
         unmeasured = [cell for cell in to_do if cell.key not in measured]
         untrained = [cell for cell in to_train if cell.training not in trained]
-        in_one_go = _add_costs(in_one_go, costs, unmeasured, untrained)
+        in_one_go = _add_costs(
+            in_one_go,
+            costs,
+            unmeasured,
+            untrained,
+        )
         measured.update(cell.key for cell in to_do)
         trained.update(cell.training for cell in to_train)
         all_trainings.update(cell.training for cell in run.cells)
     if project is not None:
-        yield replace(in_one_go, cells=len(all_trainings), to_do=len(trained))
+        yield replace(
+            in_one_go,
+            cells=len(all_trainings),
+            to_do=len(trained),
+        )
 
 
 def _estimate_cells(
@@ -133,10 +163,18 @@ def _estimate_cells(
             settings = _estimated_settings(run, present, cell)
             key = settings.model_dump_json(exclude={"training": {"seed"}})
             if key not in estimates:
-                snapshot = ProjectSnapshot(run.project, settings, store)
+                snapshot = ProjectSnapshot(
+                    run.project,
+                    settings,
+                    store,
+                )
                 spent, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
                 training = spent.pop("train", 0.0)
-                estimates[key] = _CellCost(training, sum(spent.values()), bool(unknown))
+                estimates[key] = _CellCost(
+                    training,
+                    sum(spent.values()),
+                    bool(unknown),
+                )
             cost = estimates[key]
             costs[cell.number] = cost._replace(
                 training=cost.training * run.count_trainings(cell),
@@ -157,10 +195,18 @@ def _add_costs(
         if cell in to_train:
             seconds += cost.training
         more = more or cost.is_partial
-    return replace(entry, seconds=round(seconds, 1), more=more)
+    return replace(
+        entry,
+        seconds=round(seconds, 1),
+        more=more,
+    )
 
 
-def _estimated_settings(run: StudyRun, present: Settings, cell: Cell) -> Settings:
+def _estimated_settings(
+    run: StudyRun,
+    present: Settings,
+    cell: Cell,
+) -> Settings:
     """Return the settings by which the time of a cell is estimated.
 
     `present`: those of the project.
@@ -170,6 +216,10 @@ def _estimated_settings(run: StudyRun, present: Settings, cell: Cell) -> Setting
     settings = changed_settings(present, cell.changes)
     if run.study.by != "black box":
         return settings
-    small_model_only = {"model": settings.encoder.small_model, "small_model": "", "endpoint": ""}
+    small_model_only = {
+        "model": settings.encoder.small_model,
+        "small_model": "",
+        "endpoint": "",
+    }
     encoder = settings.encoder.model_copy(update=small_model_only)
     return settings.model_copy(update={"encoder": encoder})

@@ -54,7 +54,14 @@ TRAINED = {
     "λ-Mafin": "lambda-mafin",
 }
 """System → the training of its small model."""
-SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+SMOOTHING = (
+    0.0,
+    0.1,
+    0.2,
+    0.3,
+    0.4,
+    0.5,
+)
 """Values of ε that the paper tries (section 4.3)."""
 
 
@@ -126,7 +133,11 @@ def train_systems(
     config = resolve_config(context)
     data = training_data(context, config)
     hardware = training_hardware(context)
-    config = limit_epochs(config, data, context.settings)
+    config = limit_epochs(
+        config,
+        data,
+        context.settings,
+    )
     smoothing_is_set = context.settings.training.label_smoothing is not None
     searches_smoothing = config.objective == "plackett_luce" and not smoothing_is_set
 
@@ -136,7 +147,11 @@ def train_systems(
             return train(config.label_smoothing)
         smoothing, result = best_smoothing(train, config.label_smoothing)
         why = "the best nDCG@10 of the validation queries"
-        context.report_choice("label smoothing", f"{smoothing:g}", why)
+        context.report_choice(
+            "label smoothing",
+            f"{smoothing:g}",
+            why,
+        )
         return result
 
     def train_small(augmentation: Augmentation | None) -> Encoder:
@@ -173,7 +188,11 @@ def train_systems(
         """
 
         def train(smoothing: float) -> LinearMap:
-            map_config = replace(config, learning_rate=LINEAR_RATE, label_smoothing=smoothing)
+            map_config = replace(
+                config,
+                learning_rate=LINEAR_RATE,
+                label_smoothing=smoothing,
+            )
             return train_linear_map(data, map_config, map_rank)
 
         return MappedEncoder(black_box, choose_smoothing(train).matrix)
@@ -250,8 +269,18 @@ def measure_encoder(
     vectors = chunk_vectors(context, encoder, chunks)
     queries = encoder.encode_queries(judged.texts, lambda _done: context.check_stop())
     allowed = rankers.find_allowed(judged)
-    ids, _ = rankers.nearest(queries, vectors, allowed, encoder.similarity)
-    return measure(ids[judged.usable()], judged.usable_judgments(), rankers.document_of, MAFIN)
+    ids, _ = rankers.nearest(
+        queries,
+        vectors,
+        allowed,
+        encoder.similarity,
+    )
+    return measure(
+        ids[judged.usable()],
+        judged.usable_judgments(),
+        rankers.document_of,
+        MAFIN,
+    )
 
 
 def compare_with_black_box(
@@ -284,12 +313,27 @@ def compare_with_black_box(
         chunks = store.chunks()
         judged = measured_sets(context, chunks)[0]
         graded = graded_texts_if_selected(context)
-        reason = why_untrained(settings, store.queries(), chunks, graded)
+        reason = why_untrained(
+            settings,
+            store.queries(),
+            chunks,
+            graded,
+        )
         trainings = SmallTrainings()
-        systems = train_systems(context, folder, trainings=trainings, untrained=bool(reason))
+        systems = train_systems(
+            context,
+            folder,
+            trainings=trainings,
+            untrained=bool(reason),
+        )
         values = {}
         for name, encoder in systems:
-            values[name] = measure_encoder(context, encoder, chunks, judged)
+            values[name] = measure_encoder(
+                context,
+                encoder,
+                chunks,
+                judged,
+            )
     trained = [name for name in values if name not in UNTRAINED]
     pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
     pairs |= {(name, TUNED): MAFIN for name in trained if name != TUNED}

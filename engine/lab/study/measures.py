@@ -32,7 +32,12 @@ from engine.project.stage import StageContext
 
 Values = dict[str, Any]
 """Measure → {value, low, high}, or a number or text alone."""
-SETS = {"judged": "", "measuring": "", "document": "document-written ", "synthetic": "held-out "}
+SETS = {
+    "judged": "",
+    "measuring": "",
+    "document": "document-written ",
+    "synthetic": "held-out ",
+}
 """Kind of queries → prefix of the names of their measures.
 
 Judged questions choose nothing in a study, just like those imported to measure only. So the latter
@@ -44,7 +49,17 @@ ALL = ", all queries"
 """Suffix of a column that covers all queries, without bootstrap."""
 SUBSTITUTE = "substitute"
 """Prefix of conditions that replace words by synonyms, which a language model must give."""
-STUDENT_T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+STUDENT_T = (
+    12.71,
+    4.30,
+    3.18,
+    2.78,
+    2.57,
+    2.45,
+    2.36,
+    2.31,
+    2.26,
+)
 """97.5th percentiles of Student's t for one to nine degrees of freedom."""
 
 
@@ -60,11 +75,19 @@ def collect_figures(report: Mapping[str, Any]) -> dict[str, Values]:
     for query_set in report["query_sets"]:
         if query_set["kind"] == "measuring" and "judged" in kinds:
             continue
-        _add_table(rows, query_set["comparison"], SETS[query_set["kind"]])
+        _add_table(
+            rows,
+            query_set["comparison"],
+            SETS[query_set["kind"]],
+        )
     general = report["general"] or {}
     _add_table(rows, general, "general ")
     _add_diagnostics(rows, report["diagnostics"])
-    _add_diagnostics(rows, general.get("geometry", {}), "general ")
+    _add_diagnostics(
+        rows,
+        general.get("geometry", {}),
+        "general ",
+    )
     if report["sentences"]:
         _add_sentence_pairs(rows, report["sentences"])
     if report["robustness"]:
@@ -186,7 +209,12 @@ def _average_trainings(numbers: Sequence[float]) -> Values:
     squares = sum((value - mean) ** 2 for value in numbers)
     error = math.sqrt(squares / (n - 1) / n)  # s/√n
     half = STUDENT_T[n - 2] * error
-    return {"value": mean, "low": mean - half, "high": mean + half, "seeds": numbers}
+    return {
+        "value": mean,
+        "low": mean - half,
+        "high": mean + half,
+        "seeds": numbers,
+    }
 
 
 def _average_samples(values: Sequence[Any], numbers: Sequence[float]) -> Any:
@@ -247,7 +275,11 @@ def measured_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QueryS
 
     The judged questions, or those that only measure, come first, if there are any.
     """
-    sets, _ = split_focused(context, build_query_sets(context, chunks), chunks)
+    sets, _ = split_focused(
+        context,
+        build_query_sets(context, chunks),
+        chunks,
+    )
     return sets
 
 
@@ -280,13 +312,29 @@ def measure_merged(
         queries = candidate.query_vectors(judged.texts)
         vectors = candidate.chunk_vectors(chunks)
         allowed = rankers.find_allowed(judged)
-        ids, _ = rankers.nearest(queries, vectors, allowed, candidate.similarity)
-        values[candidate.name] = measure(ids[rows], judgments, rankers.document_of, ("ndcg@10",))
+        ids, _ = rankers.nearest(
+            queries,
+            vectors,
+            allowed,
+            candidate.similarity,
+        )
+        values[candidate.name] = measure(
+            ids[rows],
+            judgments,
+            rankers.document_of,
+            ("ndcg@10",),
+        )
     pairs = {(name, BASE): ("ndcg@10",) for name in values if name != BASE}
     settings = context.settings
     samples = settings.evaluation.bootstrap_samples
     clusters = clusters_of(judgments)
-    figures, gaps = compare_values(values, pairs, samples, settings.training.seed, clusters)
+    figures, gaps = compare_values(
+        values,
+        pairs,
+        samples,
+        settings.training.seed,
+        clusters,
+    )
     merged = {}
     for (name, _), gap in gaps.items():
         merged[name] = {
@@ -318,7 +366,13 @@ def measure_transformed(context: StageContext, options: LabOptions) -> dict[str,
 
     def rank(queries: Floats, vectors: Floats) -> tuple[Ranked, Similarities | None]:
         """Rank chunks (n, d) for queries (q, d), and return their similarities."""
-        ids, scores = rank_within(queries, vectors, keys, depth, allowed)
+        ids, scores = rank_within(
+            queries,
+            vectors,
+            keys,
+            depth,
+            allowed,
+        )
         ranked = Ranked(queries, ids, scores)
         return ranked, similarities_of(ranked, judgments, vectors, keys, sampling, owners)
 
@@ -340,7 +394,13 @@ def measure_transformed(context: StageContext, options: LabOptions) -> dict[str,
         for name, transform in transformations.items():
             transformed = transform(vectors)
             ranked, similarities = rank(transform(queries), transformed)
-            figures = describe(ranked, similarities, judgments, transformed, sampling)
+            figures = describe(
+                ranked,
+                similarities,
+                judgments,
+                transformed,
+                sampling,
+            )
             row = systems[f"{candidate.name}, {name}"]
             for column, figure in figures.items():
                 row[column] = asdict(figure) if isinstance(figure, Interval) else figure

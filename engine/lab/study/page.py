@@ -37,7 +37,15 @@ from engine.version import __version__
 
 SCHEMA = 2
 COLOURS = {"better": 3, "worse": 2}
-OF_SIMILARITIES = ("alignment", "accuracy@", "nDCG@", "COE", "ROE", "threshold", "ψ of τ")
+OF_SIMILARITIES = (
+    "alignment",
+    "accuracy@",
+    "nDCG@",
+    "COE",
+    "ROE",
+    "threshold",
+    "ψ of τ",
+)
 """Prefixes of columns that are measured on the same queries as the densities."""
 MASKED_ONLY = (
     "Masking only: no language model could be asked for synonyms. "
@@ -71,7 +79,11 @@ class Row:
     @property
     def label(self) -> str:
         """The label in tables and charts."""
-        return _join(self.model, self.training, self.system)
+        return _join(
+            self.model,
+            self.training,
+            self.system,
+        )
 
 
 Measured = Sequence[tuple[Row, float]]
@@ -135,7 +147,11 @@ def _read_columns(study: Study, figures: Values) -> Values:
     return {column: read_value(figures, column) for column in study.measures}
 
 
-def _average_columns(study: Study, measured: Sequence[Values], is_trained: bool) -> Values:
+def _average_columns(
+    study: Study,
+    measured: Sequence[Values],
+    is_trained: bool,
+) -> Values:
     """Return the mean of each column over trainings that differ by seed, and their steps."""
     mean = average_seeds(measured, trained=is_trained)
     values = {column: mean.get(column) for column in study.measures}
@@ -174,7 +190,11 @@ def write_study(
     return {**data, "folder": str(folder)}
 
 
-def write_tables(folder: Path, study: Mapping[str, Any], charts: Sequence[str] = ()) -> None:
+def write_tables(
+    folder: Path,
+    study: Mapping[str, Any],
+    charts: Sequence[str] = (),
+) -> None:
     """Write the files of a study, as its JSON gives it, into `folder`, with `charts` as SVG.
 
     Raises ResourceError if the disk is full.
@@ -186,7 +206,11 @@ def write_tables(folder: Path, study: Mapping[str, Any], charts: Sequence[str] =
         "tex": write_latex(study),
     }
     with disk_errors("The page of the study could not be written."):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         for ending, text in files.items():
             write_text(folder / f"{study['name']}.{ending}", text)
         if study["correlations"]:
@@ -278,7 +302,11 @@ def _uses_general_text(study: Study) -> bool:
     return any(name.removeprefix("Δ ").startswith(("general ", "distance")) for name in names)
 
 
-def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[str, Any]:
+def _correlate(
+    study: Study,
+    rows: Sequence[Row],
+    wanted: Correlation,
+) -> dict[str, Any]:
     """Return the columns, Pearson's `r` (METHODS.md §3, Correlation), and the number of `rows`.
 
     `r` is None if there are fewer than three rows, or if a column is constant.
@@ -299,7 +327,11 @@ def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[s
     if len(first) >= 3:
         with suppress(StatisticsError):
             r = correlation(first, second)
-    return {"of": wanted.of, "r": r, "rows": len(first)}
+    return {
+        "of": wanted.of,
+        "r": r,
+        "rows": len(first),
+    }
 
 
 def _render(data: Mapping[str, Any], charts: Sequence[str]) -> str:
@@ -313,7 +345,12 @@ def _render(data: Mapping[str, Any], charts: Sequence[str]) -> str:
     return page.get_template("study.html.j2").render(study=data, charts=safe_charts)
 
 
-def _draw(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells) -> Iterator[str]:
+def _draw(
+    chart: Chart,
+    study: Study,
+    rows: Sequence[Row],
+    cells: MeasuredCells,
+) -> Iterator[str]:
     """Yield the charts of a kind as SVG, empty if there is nothing to draw."""
     measured = []
     for row in rows:
@@ -325,20 +362,40 @@ def _draw(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells)
             name = chart.x.partition(".")[2].replace("_", " ")
             if chart.x.startswith("1/"):
                 name = f"1/{name}"
-            yield line_chart(f"{chart.y} by {name}", _build_series(chart, measured), name, chart.y)
+            yield line_chart(
+                f"{chart.y} by {name}",
+                _build_series(chart, measured),
+                name,
+                chart.y,
+            )
         case "scatter":
             dots = _build_dots(chart, measured)
-            yield line_chart(f"{chart.y} by {chart.x}", dots, chart.x, chart.y)
+            yield line_chart(
+                f"{chart.y} by {chart.x}",
+                dots,
+                chart.x,
+                chart.y,
+            )
         case "gap":
             yield gap_chart(f"{chart.y}, in points", _build_gaps(chart, measured))
         case kind:
             for cell, _, figures in cells:
                 curves = figures and figures.get(kind)
                 if curves:
-                    yield from _draw_curves(kind, curves, cell, study)
+                    yield from _draw_curves(
+                        kind,
+                        curves,
+                        cell,
+                        study,
+                    )
 
 
-def _draw_curves(kind: str, curves: Mapping[str, Any], cell: Cell, study: Study) -> Iterator[str]:
+def _draw_curves(
+    kind: str,
+    curves: Mapping[str, Any],
+    cell: Cell,
+    study: Study,
+) -> Iterator[str]:
     """Yield the charts of a cell's distances or similarities."""
     names = {}
     for system, label in study.systems.items():

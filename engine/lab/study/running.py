@@ -53,7 +53,13 @@ from engine.settings.schema import EncoderSettings, Settings
 from engine.training.job import never
 
 STAGES = ("rank", "train", "evaluate")
-OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
+OF_MODELS = (
+    "query_prompt",
+    "document_prompt",
+    "pooling",
+    "endpoint",
+    "endpoint_model",
+)
 """Settings of [encoder] that belong to the project's base model, and are reset for another one."""
 FILES = ("lab.sentence_pairs", "lab.general_set")
 """Options of the lab that name files."""
@@ -172,7 +178,11 @@ class StudyRun:
         project = Project(copy)
         try:
             if self.study.by == "black box":
-                project.run(STAGES[:1], on_event=watch, should_stop=should_stop)
+                project.run(
+                    STAGES[:1],
+                    on_event=watch,
+                    should_stop=should_stop,
+                )
                 folder = self.workspace.comparison_folder(cell.key)
                 rows, reason, training_seconds = compare_with_black_box(
                     copy, folder, watch, should_stop or never
@@ -180,8 +190,16 @@ class StudyRun:
                 figures: dict[str, Any] = {"rows": rows, "reason": reason}
             else:
                 self.workspace.restore_training(cell.training)
-                project.run(STAGES, on_event=watch, should_stop=should_stop)
-                figures = figures_of(project, cell, seconds.get("train"))
+                project.run(
+                    STAGES,
+                    on_event=watch,
+                    should_stop=should_stop,
+                )
+                figures = figures_of(
+                    project,
+                    cell,
+                    seconds.get("train"),
+                )
                 training_seconds = figures.get("training_seconds") or 0.0
             # If the training was resumed, its time over all runs replaces that of this run.
             if training_seconds:
@@ -204,7 +222,11 @@ class StudyRun:
                 self.workspace.keep_training(cell.training)
         # The next cells need only the vectors of the unadapted encoder.
         with closing(copy.store()) as store:
-            snapshot = ProjectSnapshot(copy, copy.settings(), store)
+            snapshot = ProjectSnapshot(
+                copy,
+                copy.settings(),
+                store,
+            )
             open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
 
     def _report(self) -> dict[str, Any]:
@@ -218,7 +240,13 @@ class StudyRun:
             if error := self.failed.get(cell.number):
                 state["error"] = error.as_dict()
             cells.append((cell, state, self.workspace.figures(cell.key)))
-        return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
+        return write_study(
+            self._folder,
+            self.project.name,
+            self.study,
+            dict(facts),
+            cells,
+        )
 
     def _cancelled_error(self) -> CancelledError:
         """Return the error for a cancelled study or sweep."""
@@ -376,11 +404,19 @@ def _modification_times(changes: Changes) -> list[int]:
         if changes.get(name):
             path = Path(changes[name])
             # The file itself, or what is read of a BEIR folder.
-            files += [path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv")]
+            files += [
+                path,
+                *sorted(path.glob("*.jsonl")),
+                *path.glob("qrels/test.tsv"),
+            ]
     return [file.stat().st_mtime_ns for file in files if file.is_file()]
 
 
-def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> None:
+def _check_needs(
+    project: ProjectFolder,
+    study: Study,
+    settings: Changes,
+) -> None:
     """Raise DatasetError if the project lacks what the study measures with."""
     with closing(project.store()) as store:
         judged = store.count("judged_queries")
@@ -400,7 +436,12 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
     }
     for what in study.needs:
         if not present[what]:
-            raise _missing_data_error(project, study, what, advice[what])
+            raise _missing_data_error(
+                project,
+                study,
+                what,
+                advice[what],
+            )
 
 
 def _check_answers(project: ProjectFolder, study: Study) -> None:
@@ -428,7 +469,11 @@ def _missing_data_error(
     )
 
 
-def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dict[str, Any]:
+def figures_of(
+    project: Project,
+    cell: Cell,
+    stage_seconds: float | None,
+) -> dict[str, Any]:
     """Return the figures of the copy's last evaluation and training, and what the lab measures.
 
     `stage_seconds`: the time of the stage `train` in this run. It is used if the adapter's record

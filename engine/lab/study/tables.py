@@ -33,7 +33,14 @@ _LATEX = {
     "λ": r"$\lambda$",
     "α": r"$\alpha$",
 }
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+)
 """First characters of texts that spreadsheets take for formulas."""
 
 
@@ -70,7 +77,11 @@ def write_csv(study: Mapping[str, Any]) -> str:
     head = ["row"]
     for column in study["columns"]:
         name = metric_name(column)
-        head += [name, f"{name}, low", f"{name}, high"]
+        head += [
+            name,
+            f"{name}, low",
+            f"{name}, high",
+        ]
     has_notes = any(row.get("reason") for row in study["rows"])
     if has_notes:
         head.append("note")
@@ -84,7 +95,11 @@ def write_csv(study: Mapping[str, Any]) -> str:
             if isinstance(value, Mapping):
                 cells += [_format_cell(value.get(part)) for part in ("value", "low", "high")]
             else:
-                cells += [_format_cell(value), "", ""]
+                cells += [
+                    _format_cell(value),
+                    "",
+                    "",
+                ]
         if has_notes:
             cells.append(_as_text(row.get("reason", "")))
         writer.writerow(cells)

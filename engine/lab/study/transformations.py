@@ -40,7 +40,11 @@ def standardise(vectors: ArrayLike) -> Transformation:
     """
     mean, centred = _centre(vectors)
     deviations = centred.std(axis=0)  # σ, (d,)
-    scales = np.where(deviations > _MIN_VARIANCE, deviations, 1.0)
+    scales = np.where(
+        deviations > _MIN_VARIANCE,
+        deviations,
+        1.0,
+    )
     return Transformation(mean, np.diag(1.0 / scales))
 
 

@@ -32,7 +32,15 @@ from engine.project.store.artifact_info import (
 from engine.project.store.artifacts import Artifact
 
 FOLDER = "sweep"
-_COPIED = ("imports", "lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
+_COPIED = (
+    "imports",
+    "lexical",
+    "rankings",
+    "adapters",
+    "reports",
+    "checkpoints",
+    "cache",
+)
 """Folders of a project that its copy needs."""
 _ADAPTER = "adapter"
 """Folder of the adapter, in the folder of a kept training."""
@@ -90,7 +98,11 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
         return Basis(data, judgments_fingerprint(store)), store.count("chunks")
 
 
-def copy_project(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:
+def copy_project(
+    project: ProjectFolder,
+    place: Path,
+    names: Iterable[str],
+) -> ProjectFolder:
     """Copy a project to `place`: its settings, its database, and the folders in `names`.
 
     The copy is complete or absent. Runs are not copied. Raises ProjectBusyError while a run holds
@@ -157,7 +169,11 @@ class Workspace:
             with disk_errors(f"The folder {self.folder} could not be made."):
                 self._root.mkdir(mode=0o700, exist_ok=True)
                 self.folder.mkdir(mode=0o700, exist_ok=True)
-            copy_project(self._source, self.copy.path, _COPIED)
+            copy_project(
+                self._source,
+                self.copy.path,
+                _COPIED,
+            )
         with disk_errors(f"The settings in {self.folder} could not be written."):
             write_text(self.copy.path / "project.toml", self._source.settings_text())
         settings, _ = split_options(changes or {})
@@ -227,7 +243,11 @@ class Workspace:
             try_remove_tree(folder)
             return
         with self.copy.building("adapters", record.fingerprint) as building:
-            shutil.copytree(folder / _ADAPTER, building.folder, dirs_exist_ok=True)
+            shutil.copytree(
+                folder / _ADAPTER,
+                building.folder,
+                dirs_exist_ok=True,
+            )
         info = replace(record.info, adapter=building.name)
         with closing(self.copy.store()) as store:
             store.put_artifact(Artifact(info, record.fingerprint, building.name))

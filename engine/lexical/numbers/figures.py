@@ -119,7 +119,12 @@ _COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)")
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 # 2030/2031
 _ALL_YEARS = re.compile(rf"(?:(?:1[5-9]|20)\d\d[{BLANK}./{_HYPHEN}]?)+")
-_SPELLINGS = {".net": "dotnet", "asp.net": "dotnet", "ado.net": "dotnet", "vb.net": "dotnet"}
+_SPELLINGS = {
+    ".net": "dotnet",
+    "asp.net": "dotnet",
+    "ado.net": "dotnet",
+    "vb.net": "dotnet",
+}
 _MIN_DIGITS = 7
 _MAX_DIGITS = 34
 _MIN_YEAR = 1000
@@ -167,7 +172,11 @@ def find_parts(lookalike: str, *, any_case: bool = False) -> Iterator[tuple[int,
             yield start + word.start(), word.group()
 
 
-def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[str]:
+def _choose_pattern(
+    text: str,
+    after_digit: str,
+    any_case: bool,
+) -> re.Pattern[str]:
     """Return the pattern of a text's compounds, with only the figures that the text may contain.
 
     `after_digit`: the pattern of figures that begin with a digit.
@@ -269,14 +278,26 @@ def _read_values(amount: str) -> Iterator[str]:
 def _read_days(compound: str) -> Iterator[date]:
     """Yield the days that a compound may mean: `05/06/2031` is one in June or in May."""
     if match := _YEAR_FIRST.fullmatch(compound) or _COMPACT.fullmatch(compound):
-        yield from _read_day(match[1], int(match[2]), int(match[3]))
+        yield from _read_day(
+            match[1],
+            int(match[2]),
+            int(match[3]),
+        )
     elif match := _YEAR_LAST.fullmatch(compound):
         first, mark, second, year = match.groups()
         if mark == "-" and len(year) == 2:
             return
-        yield from _read_day(year, int(second), int(first))
+        yield from _read_day(
+            year,
+            int(second),
+            int(first),
+        )
         if mark != ".":
-            yield from _read_day(year, int(first), int(second))
+            yield from _read_day(
+                year,
+                int(first),
+                int(second),
+            )
     else:
         pieces = [piece for piece in _PIECE.findall(compound) if piece not in _PARTICLES]
         if len(pieces) != 3:
@@ -289,10 +310,18 @@ def _read_days(compound: str) -> Iterator[date]:
             name = first
         month = MONTHS.get(fold(name))
         if month and day.isdigit() and year.isdigit():
-            yield from _read_day(year, month, int(day))
+            yield from _read_day(
+                year,
+                month,
+                int(day),
+            )
 
 
-def _read_day(year: str, month: int, day: int) -> Iterator[date]:
+def _read_day(
+    year: str,
+    month: int,
+    day: int,
+) -> Iterator[date]:
     """Yield the day if it exists. A year has four digits, or two for one near today."""
     number = int(year)
     if len(year) == 2:
@@ -306,7 +335,11 @@ def _read_day(year: str, month: int, day: int) -> Iterator[date]:
 
 def _number_months() -> dict[str, int]:
     """Return the number of each month by its names and short names in all languages."""
-    numbers = {"sept": 9, "mar": 3, "janner": 1}
+    numbers = {
+        "sept": 9,
+        "mar": 3,
+        "janner": 1,
+    }
     for names in CALENDAR_NAMES.values():
         for months in (names.months, names.short_months, names.months_of_day):
             for number, name in enumerate(months, 1):

@@ -47,11 +47,20 @@ _SIGN = re.compile(f"[%€$£\u2103{DIAMETER}]|°[cf](?!\\w)")
 _SIGNS = "%€$£\u2103°" + DIAMETER
 _NUMBER_BEFORE = re.compile("(?<![\\w.,/])(?<!\\d[ \u00a0])(\\d{1,6})[ \u00a0\u202f]?\\Z")
 _NUMBER_AFTER = re.compile("[ \u00a0]?(\\d{1,6})(?!\\d|[., ]\\d)")
-_UNITS_OF_SIGNS = {"€": "eur", "$": "usd", "£": "gbp", "\u2103": "°c"}
+_UNITS_OF_SIGNS = {
+    "€": "eur",
+    "$": "usd",
+    "£": "gbp",
+    "\u2103": "°c",
+}
 # Signs that may stand before their number.
 _PREFIXES = frozenset("€$£" + DIAMETER)
 _WORD_BEFORE = re.compile(r"[^\W\d_]{3,30}\Z")
-_ROMAN_LETTERS = {"i": "1", "v": "5", "x": "10"}
+_ROMAN_LETTERS = {
+    "i": "1",
+    "v": "5",
+    "x": "10",
+}
 # Words after which I, V and X are numbers.
 _NUMBERED_WORDS = """
 abschnitt allegato anexo anhang anlage annex annexe annexes appendix article articles band book
@@ -70,7 +79,14 @@ _HALVES = frozenset(("am", "pm", "uhr"))
 _CLOCK = frozenset(("am", "pm", "a.m", "p.m", "uhr", "h"))
 _PARTICLES = frozenset(("of", "de"))
 _ROMAN = "ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xxi xxii xxiii xxiv xxv"
-_ROMAN_VALUES = (2, 3, 4, *range(6, 10), *range(11, 20), *range(21, 26))
+_ROMAN_VALUES = (
+    2,
+    3,
+    4,
+    *range(6, 10),
+    *range(11, 20),
+    *range(21, 26),
+)
 _ROMAN_NUMBERS = dict(zip(_ROMAN.split(), map(str, _ROMAN_VALUES), strict=True))
 
 
@@ -213,7 +229,11 @@ def find_in_day(day: str) -> list[str]:
     return [_format_month(year, int(month)), _format_day(int(month), int(number))]
 
 
-def find_times(text: str, compounds: Sequence[str], places: Iterable[int]) -> Iterator[Occurrence]:
+def find_times(
+    text: str,
+    compounds: Sequence[str],
+    places: Iterable[int],
+) -> Iterator[Occurrence]:
     """Yield each time of day in a lower-case text.
 
     `compounds` are those of the text, and `places` is what `find_places` finds in them. A time on a
@@ -292,7 +312,11 @@ def _find_signed(text: str, sign: re.Match[str]) -> Iterator[Occurrence]:
     )
     number = None
     if not must_precede:
-        number = _NUMBER_BEFORE.search(text, max(0, start - 10), start)
+        number = _NUMBER_BEFORE.search(
+            text,
+            max(0, start - 10),
+            start,
+        )
     if number:
         yield Occurrence((number.start(), end), [_format_measure(number[1], unit)])
     elif may_precede and (number := _NUMBER_AFTER.match(text, end)):
@@ -328,7 +352,11 @@ def _find_dates(text: str) -> Iterator[Occurrence]:
         codes = [_format_month(year, month)]
         if match[3]:
             day = int(match[3])
-            codes = [f"{year}-{month:02}-{day:02}", *codes, _format_day(month, day)]
+            codes = [
+                f"{year}-{month:02}-{day:02}",
+                *codes,
+                _format_day(month, day),
+            ]
         yield Occurrence(match.span(), codes)
 
 

@@ -11,7 +11,11 @@ from engine.project.store.artifact_info import KINDS, ArtifactInfo
 from engine.project.store.connection import Database
 
 INCOMPLETE = "incomplete"
-Info = TypeVar("Info", bound=ArtifactInfo, covariant=True)
+Info = TypeVar(
+    "Info",
+    bound=ArtifactInfo,
+    covariant=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +86,8 @@ class ArtifactTables(Database):
         self, kind: type[Info], info: str, fingerprint: str, folder: str
     ) -> Artifact[Info]:
         """Return the artifact in a row of the table. `info`: its record as JSON."""
-        return Artifact(kind.from_dict(self._json(info)), fingerprint, folder)
+        return Artifact(
+            kind.from_dict(self._json(info)),
+            fingerprint,
+            folder,
+        )

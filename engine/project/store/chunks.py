@@ -140,12 +140,23 @@ class StoredChunks(Sequence[Chunk]):
         if row in self._changed:
             return self._changed[row]
         content_hash = self._content_hashes[row].decode()
-        return StoredChunk.of(chunk_id, int(self.document_ids[row]), content_hash, self._read)
+        return StoredChunk.of(
+            chunk_id,
+            int(self.document_ids[row]),
+            content_hash,
+            self._read,
+        )
 
     def changed(self, chunks: Mapping[int, Chunk]) -> StoredChunks:
         """Return these chunks with others in some rows, which have the same keys but for hashes."""
         changed = {**self._changed, **chunks}
-        return StoredChunks(self.ids, self.document_ids, self._content_hashes, self._read, changed)
+        return StoredChunks(
+            self.ids,
+            self.document_ids,
+            self._content_hashes,
+            self._read,
+            changed,
+        )
 
 
 def chunk_ids_of(chunks: Sequence[Chunk]) -> Ids:
@@ -176,23 +187,40 @@ def find_chunk_rows(chunks: Sequence[Chunk], ids: ArrayLike) -> Ids:
     wanted = np.asarray(ids, np.int64)
     known = chunk_ids_of(chunks)
     if not len(known):
-        return np.full(wanted.shape, -1, np.int64)
+        return np.full(
+            wanted.shape,
+            -1,
+            np.int64,
+        )
     order = np.argsort(known, kind="stable")
     known = known[order]
     # Without the last one, an id beyond all known ones gets a valid place, too.
     places = np.searchsorted(known[:-1], wanted)
-    return np.where(known[places] == wanted, order[places], -1)
+    return np.where(
+        known[places] == wanted,
+        order[places],
+        -1,
+    )
 
 
 def find_rows_of_documents(chunks: Sequence[Chunk], document_ids: Collection[int]) -> Ids:
     """Return the rows in `chunks` of all chunks of some documents, ascending."""
     import numpy as np
 
-    wanted = np.fromiter(document_ids, np.int64, len(document_ids))
+    wanted = np.fromiter(
+        document_ids,
+        np.int64,
+        len(document_ids),
+    )
     return np.flatnonzero(np.isin(document_ids_of(chunks), wanted))
 
 
-def sample_indices(total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0) -> Ids:
+def sample_indices(
+    total: int,
+    seed: int,
+    needed: Iterable[ArrayLike] = (),
+    most: int = 0,
+) -> Ids:
     """Return sorted positions of chunks: all of `total`, or a random sample and those `needed`.
 
     `most`: size of the sample, `IN_MEMORY` by default. −1 in `needed` means no chunk.
@@ -363,7 +391,11 @@ class ChunkTables(ArtifactTables):
         [(ids,)] = self._fetch(
             "SELECT group_concat(id) FROM (SELECT id FROM chunks WHERE live ORDER BY id)"
         )
-        return np.fromstring(ids or "", np.int64, sep=",")
+        return np.fromstring(
+            ids or "",
+            np.int64,
+            sep=",",
+        )
 
     def stored_chunks(self) -> StoredChunks:
         """Return all live chunks in order of id, each of which is read on access."""
@@ -405,7 +437,13 @@ class ChunkTables(ArtifactTables):
         """Return chunks by row id, including superseded ones but none of deleted documents."""
         return {chunk.id: chunk for chunk in map(self._chunk, self._read_chunks(_CHUNK, ids))}
 
-    def chunk_ids_like(self, pattern: str, most: int = -1, *, any_case: bool) -> list[int]:
+    def chunk_ids_like(
+        self,
+        pattern: str,
+        most: int = -1,
+        *,
+        any_case: bool,
+    ) -> list[int]:
         """Return the ids of the first `most` live chunks whose text matches a pattern (-1: all).
 
         The pattern is for LIKE with `any_case`, else for GLOB.

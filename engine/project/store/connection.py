@@ -91,7 +91,13 @@ class Database:
         return cls(connection, path)
 
     @classmethod
-    def open(cls, path: Path, *, check: bool = False, busy_seconds: float = BUSY_SECONDS) -> Self:
+    def open(
+        cls,
+        path: Path,
+        *,
+        check: bool = False,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> Self:
         """Open project.db; with `check`, verify every page first.
 
         `busy_seconds`: how long it waits for another writer. If its log cannot be written, as on a
@@ -204,7 +210,11 @@ class Database:
             raise note_damage(self.path, f"a value is not JSON ({error})") from None
 
     @staticmethod
-    def is_fresh(path: Path, copy: Path, large: int = LARGE) -> bool:
+    def is_fresh(
+        path: Path,
+        copy: Path,
+        large: int = LARGE,
+    ) -> bool:
         """Return whether a database of more than `large` bytes has been copied recently.
 
         Then neither another copy nor a check of every page is worth its time.
@@ -238,9 +248,18 @@ class Database:
 
 def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Open a database for reading and writing, with the project's pragmas."""
-    connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
+    connection = sqlite3.connect(
+        path,
+        timeout=busy_seconds,
+        isolation_level=None,
+    )
     try:
-        connection.create_function("sha256", 1, _sha256, deterministic=True)
+        connection.create_function(
+            "sha256",
+            1,
+            _sha256,
+            deterministic=True,
+        )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -265,7 +284,11 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
     WAL mode would need room for its files there.
     """
     uri = database_uri(path.absolute(), "mode=ro&immutable=1")
-    return sqlite3.connect(uri, uri=True, isolation_level=None)
+    return sqlite3.connect(
+        uri,
+        uri=True,
+        isolation_level=None,
+    )
 
 
 def _is_settled(path: Path) -> bool:
@@ -285,7 +308,11 @@ def _file_state(path: Path) -> tuple[int, ...]:
     return ()
 
 
-def _check_or_close(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
+def _check_or_close(
+    connection: sqlite3.Connection,
+    path: Path,
+    every_page: bool,
+) -> None:
     """Do as `check_schema`; close the connection if that raises."""
     try:
         check_schema(connection, path, every_page)
@@ -294,7 +321,11 @@ def _check_or_close(connection: sqlite3.Connection, path: Path, every_page: bool
         raise
 
 
-def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
+def check_schema(
+    connection: sqlite3.Connection,
+    path: Path,
+    every_page: bool,
+) -> None:
     """Raise UsageError for a newer schema, DamagedError for any other mismatch or a bad page."""
     with closing(connection.execute("PRAGMA user_version")) as cursor:
         version = cursor.fetchone()[0]
@@ -365,7 +396,11 @@ def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
             f"{written or path} could not be written.", reason_of(error), to_do, code="write-failed"
         ) from error
     except sqlite3.DatabaseError as error:
-        raise _explain(error, path, written or path) from error
+        raise _explain(
+            error,
+            path,
+            written or path,
+        ) from error
 
 
 def _primary_code(error: sqlite3.Error) -> int:
@@ -373,7 +408,11 @@ def _primary_code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _explain(error: sqlite3.DatabaseError, path: Path, written: Path) -> EngineError:
+def _explain(
+    error: sqlite3.DatabaseError,
+    path: Path,
+    written: Path,
+) -> EngineError:
     """Return the error for users; `path`: the database, `written`: the file that was written."""
     text = str(error)
     code = _primary_code(error)

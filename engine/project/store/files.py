@@ -184,7 +184,12 @@ class FileTables(ArtifactTables):
         )
         return [PartRecord(*row) for row in rows]
 
-    def move_file(self, former: FileRecord, record: FileRecord, titles: tuple[str, str]) -> None:
+    def move_file(
+        self,
+        former: FileRecord,
+        record: FileRecord,
+        titles: tuple[str, str],
+    ) -> None:
         """Record that a file has another name; its documents and chunks stay.
 
         `titles`: the titles that the former and the new name give; a document with the first gets

@@ -71,7 +71,14 @@ class QueryTables(ArtifactTables):
 
         `matches`: a condition on the text. `wanted`: required values of columns (kind, split).
         """
-        total, rows = self._page(_QUERY, "queries", offset, limit, matches, wanted)
+        total, rows = self._page(
+            _QUERY,
+            "queries",
+            offset,
+            limit,
+            matches,
+            wanted,
+        )
         return total, [_read_query(row) for row in rows]
 
     def rejected_page(
@@ -81,7 +88,14 @@ class QueryTables(ArtifactTables):
 
         Arguments as in `query_page`; without any, all rejected queries.
         """
-        total, rows = self._page(_REJECTED, "rejected_queries", offset, limit, matches, wanted)
+        total, rows = self._page(
+            _REJECTED,
+            "rejected_queries",
+            offset,
+            limit,
+            matches,
+            wanted,
+        )
         return total, [_read_rejected(row) for row in rows]
 
     def _page(
@@ -94,7 +108,11 @@ class QueryTables(ArtifactTables):
         wanted: Mapping[str, str | None],
     ) -> tuple[int, list[Any]]:
         """Return the number of matching rows of a table, and a page of them; see `query_page`."""
-        self._db.create_function("matches", 1, matches or (lambda _text: True))
+        self._db.create_function(
+            "matches",
+            1,
+            matches or (lambda _text: True),
+        )
         required = {name: value for name, value in wanted.items() if value is not None}
         conditions = [f"{name} = ?" for name in required]
         conditions.append("matches(text)" if matches else "TRUE")
@@ -214,7 +232,16 @@ def _query_row(query: Query, last: str) -> tuple[str | int, ...]:
 def _read_query(row: Sequence[Any]) -> Query:
     """Return the query in a row of the columns `_QUERY`."""
     text, kind, chunk_id, document_id, evidence, split, row_id, imported = row
-    return Query(text, kind, chunk_id, document_id, evidence, split, row_id, bool(imported))
+    return Query(
+        text,
+        kind,
+        chunk_id,
+        document_id,
+        evidence,
+        split,
+        row_id,
+        bool(imported),
+    )
 
 
 def _read_rejected(row: Sequence[Any]) -> tuple[Query, str]:

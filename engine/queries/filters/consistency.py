@@ -118,7 +118,12 @@ def base_ranks(
     encoder = load_encoder(context)
     sources = find_chunk_rows(chunks, [query.chunk_id for query in queries])
     seed = context.settings.training.seed
-    sampled = sample_indices(len(chunks), seed, [sources], most=sample_size)
+    sampled = sample_indices(
+        len(chunks),
+        seed,
+        [sources],
+        most=sample_size,
+    )
     sampled_chunks = [chunks[position] for position in sampled]
     passages = chunk_vectors(context, encoder, sampled_chunks, "chunks encoded")  # (N, d)
     texts = [query.text for query in queries]
@@ -133,4 +138,8 @@ def base_ranks(
         source_scores = np.take_along_axis(scores, columns[block, None], axis=1)  # (b, 1)
         better = (scores > source_scores).sum(axis=1)  # (b,)
         ranks[block] = 1 + np.rint(scale * better)
-    return np.where(ranks <= top, ranks, 0)
+    return np.where(
+        ranks <= top,
+        ranks,
+        0,
+    )

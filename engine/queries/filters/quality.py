@@ -179,7 +179,12 @@ def longest_run(text: str, source: str) -> tuple[int, int]:
     Case and punctuation do not matter.
     """
     words = words_in(text)
-    matcher = SequenceMatcher(None, words, words_in(source), autojunk=False)
+    matcher = SequenceMatcher(
+        None,
+        words,
+        words_in(source),
+        autojunk=False,
+    )
     return matcher.find_longest_match().size, len(words)
 
 
@@ -254,7 +259,11 @@ class _SpecificityCheck:
         ends = [chunk.end for chunk in self._by_document.get(document, ())]
         length = max(ends, default=0)  # characters
         language = self._documents[document].language
-        return choose_analysis_language(language, length, self._index.language)
+        return choose_analysis_language(
+            language,
+            length,
+            self._index.language,
+        )
 
 
 class _AnalysedQuery(NamedTuple):

@@ -19,7 +19,13 @@ class Item(NamedTuple):
 
     def about(self, chunk: Chunk) -> Query:
         """Return the query with its chunk and document."""
-        return Query(self.question, self.kind, chunk.id, chunk.document_id, self.evidence)
+        return Query(
+            self.question,
+            self.kind,
+            chunk.id,
+            chunk.document_id,
+            self.evidence,
+        )
 
 
 class Dropped(NamedTuple):

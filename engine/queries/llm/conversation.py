@@ -80,7 +80,12 @@ class Asker:
     lost_tokens: Callable[[], int] = lambda: 0
     """Returns by how many tokens the context turned out to be smaller than `room` assumes."""
 
-    def answer(self, chunk: Chunk, title: str, complete: Complete) -> Answer:
+    def answer(
+        self,
+        chunk: Chunk,
+        title: str,
+        complete: Complete,
+    ) -> Answer:
         """Return the answer about a chunk.
 
         `complete` answers a request, and raises UnansweredError. A chunk that exceeds the room is
@@ -89,9 +94,18 @@ class Asker:
         # Counting a long text first may reveal how large the server's context is.
         self.count_tokens(chunk.text)
         room = max(MIN_ROOM, self.room - self.lost_tokens())
-        pieces = split_to_fit(chunk.text, room, self.count_tokens)
+        pieces = split_to_fit(
+            chunk.text,
+            room,
+            self.count_tokens,
+        )
         per_piece = math.ceil(self.per_chunk / max(1, len(pieces)))
-        conversation = _ChunkConversation(self, chunk, title, complete)
+        conversation = _ChunkConversation(
+            self,
+            chunk,
+            title,
+            complete,
+        )
         for number, piece in enumerate(pieces):
             wanted = min(per_piece, self.per_chunk - len(conversation.items))
             if wanted > 0:
@@ -123,7 +137,13 @@ class Asker:
 class _ChunkConversation:
     """The conversation about one chunk. `items`: the queries that it has yielded so far."""
 
-    def __init__(self, asker: Asker, chunk: Chunk, title: str, complete: Complete) -> None:
+    def __init__(
+        self,
+        asker: Asker,
+        chunk: Chunk,
+        title: str,
+        complete: Complete,
+    ) -> None:
         self._asker = asker
         self._chunk = chunk
         self._title = title
@@ -144,16 +164,32 @@ class _ChunkConversation:
             problem = str(first)
             refused = bool(problem) and first.refused
         lasting = all(error.lasting for error in self._problems)
-        return Answer(self.items, self._dropped, problem, lasting, refused)
+        return Answer(
+            self.items,
+            self._dropped,
+            problem,
+            lasting,
+            refused,
+        )
 
-    def ask_about(self, piece: str, number: int, max_queries: int, can_halve: bool = True) -> None:
+    def ask_about(
+        self,
+        piece: str,
+        number: int,
+        max_queries: int,
+        can_halve: bool = True,
+    ) -> None:
         """Ask for queries about a piece of the chunk, and keep the queries or the problem.
 
         `number`: the piece's number in the chunk. A piece that does not fit into the context is
         halved if `can_halve` is set; the halves are not halved again.
         """
         values = {**place_of(self._title, self._chunk.headings), "passage": piece}
-        kinds = _choose_kinds(self._asker.kinds, max_queries, self._seed + number)
+        kinds = _choose_kinds(
+            self._asker.kinds,
+            max_queries,
+            self._seed + number,
+        )
         try:
             if self._asker.two_steps:
                 self._ask_in_two_steps(values, kinds)
@@ -168,7 +204,12 @@ class _ChunkConversation:
             for half in pieces:
                 wanted = min(per_half, total - len(self.items))
                 if wanted > 0:
-                    self.ask_about(half, number, wanted, can_halve=False)
+                    self.ask_about(
+                        half,
+                        number,
+                        wanted,
+                        can_halve=False,
+                    )
         except UnansweredError as error:
             self._problems.append(error)
 
@@ -177,11 +218,25 @@ class _ChunkConversation:
         kind = kinds[0]
         prompt = "everyday" if kind == "everyday" else "one-step"
         values["wanted"] = WANTED[kind]
-        pairs = self._ask(prompt, PAIRS, values, len(kinds))
+        pairs = self._ask(
+            prompt,
+            PAIRS,
+            values,
+            len(kinds),
+        )
         for pair in pairs.finished:
-            self._take(pair.question, pair.evidence, kind)
+            self._take(
+                pair.question,
+                pair.evidence,
+                kind,
+            )
         for pair, reason in pairs.left_out():
-            self._drop(pair.question, pair.evidence, reason, kind)
+            self._drop(
+                pair.question,
+                pair.evidence,
+                reason,
+                kind,
+            )
 
     def _ask_in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> None:
         """Ask for events, then for a question about each event whose words the chunk has.
@@ -193,7 +248,12 @@ class _ChunkConversation:
             return
         values["events"] = "\n".join(_list_events(events, kinds))
         values["passage"] = self._asker.shorten_for_second_step(values["passage"])
-        questions = self._ask("questions", QUESTIONS, values, len(events))
+        questions = self._ask(
+            "questions",
+            QUESTIONS,
+            values,
+            len(events),
+        )
         # The model numbers events from 1.
         evidence = {number: event.context for number, event in enumerate(events, 1)}
         first_questions: dict[int, str] = {}
@@ -206,25 +266,52 @@ class _ChunkConversation:
             else:
                 first_questions[entry.event] = entry.question
         for number, question in sorted(first_questions.items()):
-            self._take(question, evidence[number], kinds[number - 1])
+            self._take(
+                question,
+                evidence[number],
+                kinds[number - 1],
+            )
         for entry, reason in dropped:
-            self._drop(entry.question, evidence.get(entry.event, ""), reason)
+            self._drop(
+                entry.question,
+                evidence.get(entry.event, ""),
+                reason,
+            )
 
     def _find_events(self, values: dict[str, Any], most: int) -> list[Any]:
         """Ask for at most `most` events; return those whose words the chunk has."""
-        answer = self._ask("events", EVENTS, values, most)
+        answer = self._ask(
+            "events",
+            EVENTS,
+            values,
+            most,
+        )
         entries = _put_fine_grained_first(answer, most)
         usable_events = []
         for event in entries.finished:
             if find_verbatim(event.context, self._chunk.text):
                 usable_events.append(event)
             else:
-                self._drop(event.event, event.context, _choose_reason(event.context))
+                self._drop(
+                    event.event,
+                    event.context,
+                    _choose_reason(event.context),
+                )
         for event, reason in entries.left_out():
-            self._drop(event.event, event.context, reason)
+            self._drop(
+                event.event,
+                event.context,
+                reason,
+            )
         return usable_events
 
-    def _ask(self, prompt: str, shape: Shape[Any], values: dict[str, Any], most: int) -> _Entries:
+    def _ask(
+        self,
+        prompt: str,
+        shape: Shape[Any],
+        values: dict[str, Any],
+        most: int,
+    ) -> _Entries:
         """Ask for at most `most` entries of a shape, and return them.
 
         A bad answer is requested once more; one without a complete entry is requested with half as
@@ -235,14 +322,24 @@ class _ChunkConversation:
         problem = UnansweredError("")
         for attempt in range(TRIES):
             message = load_prompt(prompt).fill({**values, "count": most})
-            request = Request(message, shape, most, limit, self._seed + attempt)
+            request = Request(
+                message,
+                shape,
+                most,
+                limit,
+                self._seed + attempt,
+            )
             entries = _Entries([])
             try:
                 reply = self._complete(request)
                 entries = _read(shape, reply)
                 if entries.finished or not reply.cut:
                     finished = entries.finished
-                    return _Entries(finished[:most], entries.cut, finished[most:])
+                    return _Entries(
+                        finished[:most],
+                        entries.cut,
+                        finished[most:],
+                    )
                 problem = UnansweredError(
                     f"the answer was longer than {limit} tokens (queries.answer_tokens)",
                     lasting=True,
@@ -258,14 +355,29 @@ class _ChunkConversation:
             return entries
         raise problem
 
-    def _take(self, question: str, evidence: str, kind: QueryKind) -> None:
+    def _take(
+        self,
+        question: str,
+        evidence: str,
+        kind: QueryKind,
+    ) -> None:
         """Keep a query if its evidence occurs verbatim in the chunk."""
         quote = find_verbatim(evidence, self._chunk.text)
         text = clean_question(question, evidence)
         if quote is None:
-            self._drop(question, evidence, _choose_reason(evidence), kind)
+            self._drop(
+                question,
+                evidence,
+                _choose_reason(evidence),
+                kind,
+            )
         elif text is None:
-            self._drop(question, quote, Reason.UNUSABLE, kind)
+            self._drop(
+                question,
+                quote,
+                Reason.UNUSABLE,
+                kind,
+            )
         else:
             self.items.append(Item(text, quote, kind))
 
@@ -273,7 +385,11 @@ class _ChunkConversation:
         self, question: str, evidence: str, reason: Reason, kind: QueryKind = "question"
     ) -> None:
         """Keep a query that cannot be used, with the reason."""
-        item = Item(" ".join(question.split()), evidence, kind)
+        item = Item(
+            " ".join(question.split()),
+            evidence,
+            kind,
+        )
         self._dropped.append(Dropped(item, reason))
 
 
@@ -283,7 +399,11 @@ def _put_fine_grained_first(events: _Entries, most: int) -> _Entries:
         return events
     ordered = [*events.finished, *events.surplus]
     ordered.sort(key=lambda event: event.type != "fine-grained")
-    return _Entries(ordered[:most], events.cut, ordered[most:])
+    return _Entries(
+        ordered[:most],
+        events.cut,
+        ordered[most:],
+    )
 
 
 def _choose_reason(evidence: str) -> Reason:
@@ -308,7 +428,11 @@ def _read(shape: Shape[Any], reply: Reply) -> _Entries:
     return _Entries(finished, cut if shape.has_text(cut) else None)
 
 
-def _choose_kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
+def _choose_kinds(
+    wanted: Sequence[QueryKind],
+    count: int,
+    seed: int,
+) -> list[QueryKind]:
     """Return the kinds of `count` queries: the `wanted` kinds in turn, in a seeded order.
 
     If everyday queries are wanted, every second query is one: what they teach, no other kind does.

@@ -59,7 +59,11 @@ def covering_order(
     return [position for *_, position in order], len(queues)
 
 
-def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]) -> Any:
+def word_vectors(
+    chunks: Sequence[Chunk],
+    analyzer: Analyzer,
+    check: Callable[[], None],
+) -> Any:
     """Return unit TF-IDF vectors (n, d) of the chunks, a sparse matrix of the commonest terms."""
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -68,7 +72,11 @@ def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[]
         check()
         return analyzer.analyse(text)
 
-    vectorizer = TfidfVectorizer(analyzer=analyse, sublinear_tf=True, max_features=MAX_TERMS)
+    vectorizer = TfidfVectorizer(
+        analyzer=analyse,
+        sublinear_tf=True,
+        max_features=MAX_TERMS,
+    )
     try:
         return vectorizer.fit_transform([chunk.text for chunk in chunks])
     except ValueError:
@@ -86,5 +94,9 @@ def _find_clusters(vectors: Any, seed: int) -> Ids:
     with warnings.catch_warnings():
         # Fewer distinct rows than clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = MiniBatchKMeans(count, random_state=seed, n_init=1)
+        model = MiniBatchKMeans(
+            count,
+            random_state=seed,
+            n_init=1,
+        )
         return np.asarray(model.fit_predict(vectors), np.int64)

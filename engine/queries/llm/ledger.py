@@ -85,7 +85,11 @@ class Ledger:
         size_before = os.fstat(self._file).st_size
         try:
             if os.write(self._file, line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+                raise OSError(
+                    errno.ENOSPC,
+                    os.strerror(errno.ENOSPC),
+                    str(self.path),
+                )
             os.fsync(self._file)
         except OSError:
             os.ftruncate(self._file, size_before)
@@ -134,9 +138,17 @@ def _read_lines(data: bytes) -> Iterator[tuple[str, Answer, str]]:
             continue
 
 
-def _read_item(question: str, evidence: str, kind: QueryKind) -> Item:
+def _read_item(
+    question: str,
+    evidence: str,
+    kind: QueryKind,
+) -> Item:
     """Return an item with its lone surrogates, which no file can hold, replaced."""
-    return Item(replace_surrogates(str(question)), replace_surrogates(str(evidence)), kind)
+    return Item(
+        replace_surrogates(str(question)),
+        replace_surrogates(str(evidence)),
+        kind,
+    )
 
 
 def _read_answer(data: dict[str, Any]) -> Answer:

@@ -70,7 +70,12 @@ def _open_on_node(model_and_settings: _ModelAndSettings) -> Callable[[Passage], 
     with TemporaryDirectory(prefix="bmembed-", ignore_cleanup_errors=True) as folder:
         write_tree(model_and_settings.files, Path(folder))
         file = Path(folder) / next(iter(model_and_settings.files))
-        model = FileChatModel(file, settings.context_tokens, NullReporter(), lambda: None)
+        model = FileChatModel(
+            file,
+            settings.context_tokens,
+            NullReporter(),
+            lambda: None,
+        )
     backend = PromptedWriter(
         model,
         settings.prompt,

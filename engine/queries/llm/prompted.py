@@ -52,7 +52,12 @@ class PromptedWriter:
         self.name = model.name
         self.model = model.model
         two_steps = prompt == "two-step"
-        room = passage_room(model, _list_first_prompts(two_steps, kinds), per_chunk, answer_tokens)
+        room = passage_room(
+            model,
+            _list_first_prompts(two_steps, kinds),
+            per_chunk,
+            answer_tokens,
+        )
         second_room = 0
         if two_steps:
             second_room = _room_after_facts(model, per_chunk, answer_tokens)
@@ -157,7 +162,11 @@ def passage_room(
     return model.context - reserved_tokens
 
 
-def _room_after_facts(model: ChatModel, count: int, answer_tokens: int) -> int:
+def _room_after_facts(
+    model: ChatModel,
+    count: int,
+    answer_tokens: int,
+) -> int:
     """Return the tokens that the second of two steps leaves for a passage.
 
     Its prompt also holds `count` facts, the answer of the first step. The result may be 0, since
@@ -170,7 +179,12 @@ def _room_after_facts(model: ChatModel, count: int, answer_tokens: int) -> int:
     return model.context - reserved_tokens
 
 
-def _count_prompt_tokens(model: ChatModel, prompt: str, count: int, question: str = "") -> int:
+def _count_prompt_tokens(
+    model: ChatModel,
+    prompt: str,
+    count: int,
+    question: str = "",
+) -> int:
     """Return the tokens of a prompt without a passage, with the longest title and section."""
     values = {
         **place_of("x" * TITLE_SHOWN, ("x" * SECTION_SHOWN,)),

@@ -7,7 +7,11 @@ from collections.abc import Callable
 from engine.queries.rules.sentences import split_sentences
 
 
-def split_to_fit(text: str, room: int, count: Callable[[str], int]) -> list[str]:
+def split_to_fit(
+    text: str,
+    room: int,
+    count: Callable[[str], int],
+) -> list[str]:
     """Return pieces of `text` of at most `room` tokens each, cut between sentences if possible.
 
     `count` returns the tokens of a text. Every piece is a contiguous part of `text`.
@@ -26,9 +30,17 @@ def split_to_fit(text: str, room: int, count: Callable[[str], int]) -> list[str]
         return count(cut_piece(first, last)) <= room
 
     while first < len(sentences):
-        last = _find_last_fitting(fits, first, len(sentences))
+        last = _find_last_fitting(
+            fits,
+            first,
+            len(sentences),
+        )
         # A single sentence may be too long.
-        pieces += _halve_to_fit(cut_piece(first, last), room, count)
+        pieces += _halve_to_fit(
+            cut_piece(first, last),
+            room,
+            count,
+        )
         first = last + 1
     return pieces
 
@@ -52,7 +64,11 @@ def _find_middle(text: str) -> int:
     return space if space > middle // 2 else middle
 
 
-def _find_last_fitting(fits: Callable[[int, int], bool], first: int, end: int) -> int:
+def _find_last_fitting(
+    fits: Callable[[int, int], bool],
+    first: int,
+    end: int,
+) -> int:
     """Return the last index from `first` to `end` - 1 up to which the sentences fit together.
 
     Returns `first` even if that sentence alone does not fit. `fits(first, last)` is called rarely,
@@ -71,10 +87,18 @@ def _find_last_fitting(fits: Callable[[int, int], bool], first: int, end: int) -
     return last
 
 
-def _halve_to_fit(text: str, room: int, count: Callable[[str], int]) -> list[str]:
+def _halve_to_fit(
+    text: str,
+    room: int,
+    count: Callable[[str], int],
+) -> list[str]:
     """Halve a piece without sentence boundaries, such as a long table row, until its parts fit."""
     if count(text) <= room or len(text) < 2:
         return [text] if text.strip() else []
     cut = _find_middle(text)
-    first = _halve_to_fit(text[:cut], room, count)
+    first = _halve_to_fit(
+        text[:cut],
+        room,
+        count,
+    )
     return first + _halve_to_fit(text[cut:], room, count)

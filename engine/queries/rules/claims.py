@@ -33,7 +33,11 @@ USUAL_WORDS = (10, 13, 16)
 """Numbers of words that an English claim has at most, if it can be cut there."""
 
 
-def claim_query(sentence: Sentence, language: Language, rng: random.Random) -> str | None:
+def claim_query(
+    sentence: Sentence,
+    language: Language,
+    rng: random.Random,
+) -> str | None:
     """Return a sentence as a claim, or None if it is vague, short or a question.
 
     Enumerators, brackets, connectives and tails are removed. An English sentence must have a verb,

@@ -25,7 +25,12 @@ from engine.queries.rules.vocabulary import Language, language_of, word_set
 
 VERSION = 2  # Increase when the same chunks would yield different queries.
 ARTICLES = word_set("a an the")
-KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
+KINDS: tuple[QueryKind, ...] = (
+    "question",
+    "keyword",
+    "title",
+    "claim",
+)
 """Kinds that can be made from a sentence; everyday queries need words that it lacks."""
 
 
@@ -52,7 +57,13 @@ def generate(
     """
     if statistics is None:
         statistics = TermStatistics.from_chunks(chunks, check=check)
-    writer = ExtractiveWriter(statistics, language_of(language), kinds, per_chunk, seed)
+    writer = ExtractiveWriter(
+        statistics,
+        language_of(language),
+        kinds,
+        per_chunk,
+        seed,
+    )
     queries: list[tuple[int, Query]] = []
     seen: set[str] = set()
     for position in rounds(chunks, seed):
@@ -132,9 +143,17 @@ class ExtractiveWriter:
         can be made. `title`: that of the document.
         """
         if chunk.document_id not in self._topics:
-            self._topics[chunk.document_id] = topic_of(title, self.statistics, self.language)
+            self._topics[chunk.document_id] = topic_of(
+                title,
+                self.statistics,
+                self.language,
+            )
         topic = self._topics[chunk.document_id]
-        sentences = salient_sentences(chunk.text, self.statistics, self.language)
+        sentences = salient_sentences(
+            chunk.text,
+            self.statistics,
+            self.language,
+        )
         if not sentences or not self.kinds:
             return []
         rng = random.Random(seeded_key(self.seed, chunk))
@@ -144,7 +163,13 @@ class ExtractiveWriter:
             if len(queries) >= self.per_chunk:
                 break
             by_use = sorted(sentences, key=lambda item: (uses[item.start], -item.score))
-            result = self._make(kind, chunk, topic, by_use, rng)
+            result = self._make(
+                kind,
+                chunk,
+                topic,
+                by_use,
+                rng,
+            )
             if result is None:
                 continue
             text, sentence = result
@@ -175,9 +200,19 @@ class ExtractiveWriter:
     ) -> tuple[str, Sentence] | None:
         """Return the text of a query of a kind, and the sentence from which it was made."""
         if kind == "title":
-            return title_query(topic, chunk.headings, sentences, rng)
+            return title_query(
+                topic,
+                chunk.headings,
+                sentences,
+                rng,
+            )
         for sentence in sentences:
-            text = self._write_text(kind, sentence, topic, rng)
+            text = self._write_text(
+                kind,
+                sentence,
+                topic,
+                rng,
+            )
             if text is not None and fold(text) != fold(chunk.text):
                 return self._loosen(text, kind, rng), sentence
         return None
@@ -190,7 +225,11 @@ class ExtractiveWriter:
         if kind == "keyword":
             text = keyword_query(sentence, topic, rng)
         elif kind == "claim":
-            text = claim_query(sentence, self.language, rng)
+            text = claim_query(
+                sentence,
+                self.language,
+                rng,
+            )
         else:
             text = self._fill_template(sentence, rng)
         if text is not None and len(text) > 3:
@@ -230,7 +269,12 @@ class ExtractiveWriter:
             texts.append(generalise(text, self.statistics, self.language, rng, share=0.5))
         return texts
 
-    def _loosen(self, text: str, kind: QueryKind, rng: random.Random) -> str:
+    def _loosen(
+        self,
+        text: str,
+        kind: QueryKind,
+        rng: random.Random,
+    ) -> str:
         """Make a text less specific and replace everyday words.
 
         An encoder should not learn to rely on exact matches.
@@ -238,7 +282,25 @@ class ExtractiveWriter:
         if self.language.code != "en":
             return text
         if kind == "keyword":
-            text = generalise(text, self.statistics, self.language, rng, share=0.25)
+            text = generalise(
+                text,
+                self.statistics,
+                self.language,
+                rng,
+                share=0.25,
+            )
         elif kind == "claim":
-            text = generalise(text, self.statistics, self.language, rng, share=0.5, first_token=3)
-        return paraphrase(text, self.statistics, rng, first_token=4 if kind == "question" else 1)
+            text = generalise(
+                text,
+                self.statistics,
+                self.language,
+                rng,
+                share=0.5,
+                first_token=3,
+            )
+        return paraphrase(
+            text,
+            self.statistics,
+            rng,
+            first_token=4 if kind == "question" else 1,
+        )

@@ -46,14 +46,27 @@ def _is_mostly_digits(text: str) -> bool:
     return 3 * sum(map(str.isdigit, text)) > len(text)
 
 
-def topic_of(title: str, statistics: TermStatistics, language: Language) -> Topic:
+def topic_of(
+    title: str,
+    statistics: TermStatistics,
+    language: Language,
+) -> Topic:
     """Return a title or file name as a topic, without extension, underscores and URL escapes."""
     text = " ".join(_ESCAPED.sub(" ", _EXTENSION.sub("", title)).split())
-    phrases = find_phrases(text, tokenize(text), statistics, language)
+    phrases = find_phrases(
+        text,
+        tokenize(text),
+        statistics,
+        language,
+    )
     return Topic(text, tuple(sorted(phrases, key=lambda phrase: -phrase.weight)))
 
 
-def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
+def keyword_query(
+    sentence: Sentence,
+    topic: Topic,
+    rng: random.Random,
+) -> str:
     """Return up to four phrases of a sentence, in order of the text and of seven words at most.
 
     Of three phrases or more, the heaviest is left out half of the time, so that an encoder must

@@ -32,7 +32,12 @@ _NOUNS_LIKE_VERBS = word_set("cost set cut split left lead")
 # Endings of verb forms, each with the ending of the base form in its place: "tries" → "try".
 _PAST_ENDINGS = (("ed", ""), ("d", ""))
 _GERUND_ENDINGS = (("ing", ""), ("ing", "e"))
-_PRESENT_ENDINGS = (("s", ""), ("es", ""), ("ies", "y"), *_GERUND_ENDINGS)
+_PRESENT_ENDINGS = (
+    ("s", ""),
+    ("es", ""),
+    ("ies", "y"),
+    *_GERUND_ENDINGS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +69,37 @@ def find_phrases(
             is_part = False
         if is_part or _is_name_word(tokens, position):
             if run and _ends_phrase(tokens[run[-1]], token, sentence, len(run)):
-                _add_phrase(phrases, run, sentence, tokens, statistics)
+                _add_phrase(
+                    phrases,
+                    run,
+                    sentence,
+                    tokens,
+                    statistics,
+                )
             run.append(position)
         else:
-            _add_phrase(phrases, run, sentence, tokens, statistics)
-    _add_phrase(phrases, run, sentence, tokens, statistics)
+            _add_phrase(
+                phrases,
+                run,
+                sentence,
+                tokens,
+                statistics,
+            )
+    _add_phrase(
+        phrases,
+        run,
+        sentence,
+        tokens,
+        statistics,
+    )
     return phrases
 
 
-def is_content(token: Token, statistics: TermStatistics, language: Language) -> bool:
+def is_content(
+    token: Token,
+    statistics: TermStatistics,
+    language: Language,
+) -> bool:
     """Return whether a token can be part of a phrase.
 
     Punctuation marks, function words and single ASCII letters cannot.
@@ -100,7 +127,11 @@ def is_participle(word: str) -> bool:
     """Return whether an English word is a past or gerund of a known verb (*chosen*, *asking*)."""
     if word in _PAST_FORMS:
         return True
-    return _is_form_of(_VERBS, word, (*_PAST_ENDINGS, *_GERUND_ENDINGS))
+    return _is_form_of(
+        _VERBS,
+        word,
+        (*_PAST_ENDINGS, *_GERUND_ENDINGS),
+    )
 
 
 def _is_adverb(token: Token) -> bool:
@@ -130,7 +161,11 @@ def _is_verb(tokens: Sequence[Token], position: int) -> bool:
     return after.folded in _AFTER_VERB or after.is_capital or after.has_digit
 
 
-def _is_past(word: str, before: str, after: Token | None) -> bool:
+def _is_past(
+    word: str,
+    before: str,
+    after: Token | None,
+) -> bool:
     """Return whether a word is a past tense or participle, and no adjective before a noun."""
     is_regular = word.endswith("ed") and not word.endswith("eed") and len(word) > 4
     ends_phrase = after is None or after.folded in _CLOSED or not after.text[-1].isalnum()
@@ -141,14 +176,22 @@ def _is_past(word: str, before: str, after: Token | None) -> bool:
     return word in _PAST_FORMS or _is_form_of(_VERBS, word, _PAST_ENDINGS)
 
 
-def _takes_preposition(word: str, before: str, after: Token | None) -> bool:
+def _takes_preposition(
+    word: str,
+    before: str,
+    after: Token | None,
+) -> bool:
     """Return whether a base form follows a plural and governs a preposition (*tests depend on*)."""
     if word not in _WITH_PREPOSITION or not before.endswith("s"):
         return False
     return after is not None and after.folded in _PREPOSITIONS
 
 
-def _is_form_of(verbs: frozenset[str], word: str, endings: Sequence[tuple[str, str]]) -> bool:
+def _is_form_of(
+    verbs: frozenset[str],
+    word: str,
+    endings: Sequence[tuple[str, str]],
+) -> bool:
     """Return whether a word is a form of one of the verbs, by its ending (`_PAST_ENDINGS`)."""
     for ending, base_ending in endings:
         if word.endswith(ending) and word.removesuffix(ending) + base_ending in verbs:
@@ -168,7 +211,12 @@ def _is_name_word(tokens: Sequence[Token], position: int) -> bool:
     return token.folded in _PARTICLES and tokens[position - 1].is_capital
 
 
-def _ends_phrase(before: Token, token: Token, sentence: str, length: int) -> bool:
+def _ends_phrase(
+    before: Token,
+    token: Token,
+    sentence: str,
+    length: int,
+) -> bool:
     """Return whether a phrase of `length` words ends between two neighbouring content words.
 
     It does after `MAX_WORDS` words, at punctuation, and where a name begins or ends.

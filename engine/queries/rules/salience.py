@@ -35,7 +35,11 @@ class Sentence:
         return sorted(by_weight[:count], key=lambda phrase: phrase.first)
 
 
-def salient_sentences(text: str, statistics: TermStatistics, language: Language) -> list[Sentence]:
+def salient_sentences(
+    text: str,
+    statistics: TermStatistics,
+    language: Language,
+) -> list[Sentence]:
     """Return the sentences of a text with at least one distinctive phrase, best first."""
     sentences: list[Sentence] = []
     for position, (start, end) in enumerate(split_sentences(text)):
@@ -46,12 +50,24 @@ def salient_sentences(text: str, statistics: TermStatistics, language: Language)
             continue
         phrases = tuple(find_phrases(sentence, tokens, statistics, language))
         if any(phrase.category != "number" for phrase in phrases):
-            score = _score(sentence, tokens, phrases, word_count, position, statistics, language)
+            score = _score(
+                sentence,
+                tokens,
+                phrases,
+                word_count,
+                position,
+                statistics,
+                language,
+            )
             sentences.append(Sentence(sentence, start, tokens, phrases, score))
     return sorted(sentences, key=lambda item: (-item.score, item.start))
 
 
-def _is_prose(sentence: str, tokens: Sequence[Token], word_count: int) -> bool:
+def _is_prose(
+    sentence: str,
+    tokens: Sequence[Token],
+    word_count: int,
+) -> bool:
     """Return whether a sentence has enough words, and mostly letters, unlike cells and rules."""
     # A sentence of a script without spaces, such as Chinese, may count as a single word.
     is_unspaced = not sentence.isascii() and " " not in sentence

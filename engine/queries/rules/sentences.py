@@ -57,7 +57,12 @@ def split_sentences(text: str) -> list[Span]:
             if end < block.end and _ends_sentence(text, start, match, block.end):
                 _append(spans, text, start, end)
                 start = end
-        _append(spans, text, start, block.end)
+        _append(
+            spans,
+            text,
+            start,
+            block.end,
+        )
     return spans
 
 
@@ -72,7 +77,11 @@ def _split_blocks(text: str) -> list[Span]:
     return blocks
 
 
-def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
+def _split_paragraph(
+    text: str,
+    start: int,
+    end: int,
+) -> list[Span]:
     """Return a paragraph as one block, except that it ends after a heading or cell.
 
     That is a short line that does not continue in the next one.
@@ -96,7 +105,12 @@ def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
     return blocks
 
 
-def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool:
+def _ends_sentence(
+    text: str,
+    start: int,
+    stop: re.Match[str],
+    end: int,
+) -> bool:
     """Return whether a match of `_STOP` ends the sentence from `start` in a block up to `end`."""
     mark = stop.group()
     after_end = min(end, stop.end() + 12)  # enough for the next word
@@ -117,7 +131,11 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool
     return not _is_abbreviation(before, mark, after)
 
 
-def _is_abbreviation(before: str, mark: str, after: str) -> bool:
+def _is_abbreviation(
+    before: str,
+    mark: str,
+    after: str,
+) -> bool:
     """Return whether a full stop belongs to an abbreviation, an initial or an enumerator.
 
     `before`: the sentence up to the stop. `after`: what follows, without white space before it.
@@ -138,7 +156,12 @@ def _is_abbreviation(before: str, mark: str, after: str) -> bool:
     return is_short and _ENUMERATOR.search(before + ".") is not None
 
 
-def _append(spans: list[Span], text: str, start: int, end: int) -> None:
+def _append(
+    spans: list[Span],
+    text: str,
+    start: int,
+    end: int,
+) -> None:
     """Add the span of text[start:end] without surrounding white space, unless it is empty."""
     while start < end and text[start].isspace():
         start += 1

@@ -16,7 +16,15 @@ from engine.queries.rules.vocabulary import GIVEN_NAMES
 
 SAMPLE = 50_000
 """Maximum number of chunks that are read."""
-_SMALL_WORDS = ("of", "for", "and", "the", "in", "on", "to")
+_SMALL_WORDS = (
+    "of",
+    "for",
+    "and",
+    "the",
+    "in",
+    "on",
+    "to",
+)
 # An abbreviation after its long form: "(NASA)", '("R&D")', "(PoWs)"
 _SHORT_FORM = re.compile(r"\(\s*[\"“”']?([A-Z][A-Za-z&-]{1,6}[A-Z]s?|[A-Z]{2,7}s?)[\"“”']?\s*\)")
 
@@ -52,7 +60,11 @@ class TermStatistics:
         distinct = {chunk.content_hash: chunk for chunk in chunks}
         sampled: Iterable[Chunk] = distinct.values()
         if len(distinct) > sample:
-            sampled = heapq.nsmallest(sample, sampled, key=lambda chunk: chunk.content_hash)
+            sampled = heapq.nsmallest(
+                sample,
+                sampled,
+                key=lambda chunk: chunk.content_hash,
+            )
         counter = _StatisticsBuilder()
         for chunk in sampled:
             check()
@@ -114,7 +126,12 @@ class _StatisticsBuilder:
         self.frequency.update(terms)
         self.sentences.update(sentences)
 
-    def _count_case(self, token: Token, position: int, tokens: Sequence[Token]) -> None:
+    def _count_case(
+        self,
+        token: Token,
+        position: int,
+        tokens: Sequence[Token],
+    ) -> None:
         """Count whether a word of a sentence has a capital, and note names of persons."""
         if not token.text[0].isalpha():
             return

@@ -64,7 +64,11 @@ def correct_articles(text: str) -> str:
     return re.sub(r"(^A|\ba)n (?=[bcdfgjklmnpqrstvwyz]\w)", r"\1 ", text)
 
 
-def _find_synonym(tokens: Sequence[Token], position: int, rng: random.Random) -> str | None:
+def _find_synonym(
+    tokens: Sequence[Token],
+    position: int,
+    rng: random.Random,
+) -> str | None:
     """Return a synonym in the same form; nouns are put into the plural."""
     word = tokens[position].folded
     before = tokens[position - 1].folded
@@ -109,7 +113,11 @@ def _is_replaceable(tokens: Sequence[Token], position: int) -> bool:
     return True
 
 
-def _swap_abbreviation(text: str, statistics: TermStatistics, rng: random.Random) -> str:
+def _swap_abbreviation(
+    text: str,
+    statistics: TermStatistics,
+    rng: random.Random,
+) -> str:
     """Replace the first abbreviation by its long form, or the reverse, half of the time."""
     words = {token.text for token in tokenize(text)}
     for short, long in statistics.long_forms.items():
@@ -120,5 +128,10 @@ def _swap_abbreviation(text: str, statistics: TermStatistics, rng: random.Random
         if short in words:
             if rng.random() < 0.5:
                 return text
-            return re.sub(rf"(?<![\w-]){re.escape(short)}(?![\w-])", long, text, count=1)
+            return re.sub(
+                rf"(?<![\w-]){re.escape(short)}(?![\w-])",
+                long,
+                text,
+                count=1,
+            )
     return text

@@ -58,7 +58,12 @@ class Language:
 
 
 # Languages with lists in assets/words/CODE.toml, by the names of their stemmers.
-CODES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
+CODES = {
+    "english": "en",
+    "german": "de",
+    "french": "fr",
+    "spanish": "es",
+}
 
 
 def language_of(code: str) -> Language:

@@ -126,7 +126,11 @@ class TypedQueries:
 
     def find_unmet(self, where: SearchFilter) -> list[str]:
         """Return a sentence about each condition of a filter that no document meets."""
-        return find_unmet(where, self._loaded.documents().values(), self._find_containers)
+        return find_unmet(
+            where,
+            self._loaded.documents().values(),
+            self._find_containers,
+        )
 
     def find_allowed(self, query: ParsedQuery) -> Ids | None:
         """Return the ids (n,) of the chunks in the query's documents that meet all its conditions.
@@ -174,7 +178,12 @@ class TypedQueries:
         """Return the conditions that no passage meets, each tried alone."""
         failing = []
         for clause in query.clauses:
-            single = ParsedQuery("", "", (clause,), documents=query.documents)
+            single = ParsedQuery(
+                "",
+                "",
+                (clause,),
+                documents=query.documents,
+            )
             allowed = self.find_allowed(single)
             if allowed is not None and not len(allowed):
                 failing.append(str(clause))
@@ -287,7 +296,12 @@ class TypedQueries:
 
     def add_wording(self, query: ParsedQuery, allowed: Ids | None) -> ParsedQuery:
         """Return a query with the texts that the rankers get, see `wording.add_wording`."""
-        return add_wording(query, self._open_index(), allowed, self._read_texts)
+        return add_wording(
+            query,
+            self._open_index(),
+            allowed,
+            self._read_texts,
+        )
 
     def put_long_first(self, fused: Fused, like: Document) -> Fused:
         """Move passages to the end that are too short to resemble a document, such as headings.
@@ -445,7 +459,11 @@ def _count_edits(word: str, other: str) -> int:
     return previous[-1]
 
 
-def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidates:
+def _find_candidates(
+    index: LexicalIndex,
+    clause: Clause,
+    ids: Ids,
+) -> Candidates:
     """Return the indexed chunks that may contain a clause.
 
     `ids` (n,): the chunks to choose from, returned if the index cannot tell.
@@ -465,7 +483,11 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
     return Candidates(np.union1d(candidates.ids, with_joined))
 
 
-def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidates:
+def _find_with_typed_words(
+    index: LexicalIndex,
+    clause: Clause,
+    ids: Ids,
+) -> Candidates:
     """Return the chunks that contain the words of a clause in any form.
 
     They are certain for a single word or a code, whose forms all count. `ids`: see
@@ -486,7 +508,11 @@ def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Can
     return Candidates(matching, clause.is_word or is_code)
 
 
-def _find_with_prefix(index: LexicalIndex, text: str, ids: Ids) -> Candidates:
+def _find_with_prefix(
+    index: LexicalIndex,
+    text: str,
+    ids: Ids,
+) -> Candidates:
     """Return the chunks that may contain the words of `text`, the last of which may be longer.
 
     `ids`: see `_find_candidates`.
@@ -505,7 +531,11 @@ def _find_with_prefix(index: LexicalIndex, text: str, ids: Ids) -> Candidates:
     return Candidates(np.intersect1d(with_last, with_words, assume_unique=True))
 
 
-def describe_no_word(query: ParsedQuery, where: SearchFilter | None, allowed: Ids | None) -> str:
+def describe_no_word(
+    query: ParsedQuery,
+    where: SearchFilter | None,
+    allowed: Ids | None,
+) -> str:
     """Return the sentence that no passage contains a word of the query, without a full stop.
 
     `allowed`: the chunks that meet the query's conditions and the filter `where`; None for all.

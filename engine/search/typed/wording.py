@@ -72,10 +72,19 @@ def add_wording(
         keywords += dict.fromkeys(chain.from_iterable(spellings.values()))
         keywords += _find_joined_in_phrases(index, query)
         keywords += _find_joined(index.vocabulary, query.text)
-        keywords += _find_words(index, query.text, read_texts)
+        keywords += _find_words(
+            index,
+            query.text,
+            read_texts,
+        )
     if index and allowed is not None:
         for clause in query.wildcards:
-            words = _complete(index, clause, allowed, read_texts)
+            words = _complete(
+                index,
+                clause,
+                allowed,
+                read_texts,
+            )
             keywords += words
             meaning += words[:1]
     like = query.like_document
@@ -131,7 +140,11 @@ def _find_code_spellings(
     return spellings
 
 
-def _find_spaced_code(index: LexicalIndex, code: str, read_texts: ReadTexts) -> str:
+def _find_spaced_code(
+    index: LexicalIndex,
+    code: str,
+    read_texts: ReadTexts,
+) -> str:
     """Return a code as a chunk writes it with blanks: `NW1 6XE` for `NW16XE`, else an empty text.
 
     Chunks that contain a beginning and an ending of the code are read.
@@ -205,7 +218,11 @@ def _find_joined(vocabulary: Vocabulary, text: str) -> list[str]:
     return joined
 
 
-def _find_words(index: LexicalIndex, text: str, read_texts: ReadTexts) -> list[str]:
+def _find_words(
+    index: LexicalIndex,
+    text: str,
+    read_texts: ReadTexts,
+) -> list[str]:
     """Return what documents write for the words of a query that no chunk contains.
 
     These are the compounds that contain the word, otherwise its parts. Only the first
@@ -229,7 +246,11 @@ def _find_words(index: LexicalIndex, text: str, read_texts: ReadTexts) -> list[s
     return list(dict.fromkeys(words))
 
 
-def _find_spelling_of(index: LexicalIndex, compound: Compound, read_texts: ReadTexts) -> list[str]:
+def _find_spelling_of(
+    index: LexicalIndex,
+    compound: Compound,
+    read_texts: ReadTexts,
+) -> list[str]:
     """Return the first spelling of a compound in a chunk that contains it, or nothing."""
     chunk = index.find_with_any([compound.term], limit=1).tolist()
     for _, text in read_texts(chunk):
@@ -239,7 +260,11 @@ def _find_spelling_of(index: LexicalIndex, compound: Compound, read_texts: ReadT
     return []
 
 
-def split_word(index: LexicalIndex, word: str, read_texts: ReadTexts) -> list[str]:
+def split_word(
+    index: LexicalIndex,
+    word: str,
+    read_texts: ReadTexts,
+) -> list[str]:
     """Return the parts of a word that chunks write as two: `user` and `name` for `username`.
 
     A word such as `getUserName` is split at its capitals, whatever chunks contain. Empty for other
@@ -266,7 +291,12 @@ def split_word(index: LexicalIndex, word: str, read_texts: ReadTexts) -> list[st
     return []
 
 
-def _complete(index: LexicalIndex, part: Clause, chunks: Ids, read_texts: ReadTexts) -> list[str]:
+def _complete(
+    index: LexicalIndex,
+    part: Clause,
+    chunks: Ids,
+    read_texts: ReadTexts,
+) -> list[str]:
     """Return words of which `part` is the beginning or the end, the most frequent first.
 
     `chunks` (n,): the chunks to read; all contain such words. After each chunk, those that contain

@@ -40,7 +40,11 @@ def out_of_memory(detail: str) -> ResourceError:
     )
 
 
-def not_finite(step: int, dtype: str, rate: str = "learning_rate") -> StageError:
+def not_finite(
+    step: int,
+    dtype: str,
+    rate: str = "learning_rate",
+) -> StageError:
     """Return the error for a loss or gradient that became infinite or NaN at `step` (from 1).
 
     `rate`: the key of the learning rate under [training] in project.toml.
@@ -58,7 +62,11 @@ def not_finite(step: int, dtype: str, rate: str = "learning_rate") -> StageError
     )
 
 
-def cancelled(step: int, steps: int, what: str = "Training") -> CancelledError:
+def cancelled(
+    step: int,
+    steps: int,
+    what: str = "Training",
+) -> CancelledError:
     """Return the error for a training, or `what` else, that the user stopped after `step`."""
     return CancelledError(
         f"{what} was stopped after step {step} of {steps}.",

@@ -9,7 +9,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+_VARIABLES = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
 SPENT = "BMEMBED_LAUNCH_SPENT"
 """Variable that tells a child process that the launch is used up."""
 spent = False

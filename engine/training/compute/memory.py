@@ -23,7 +23,12 @@ def state_bytes(parameters: int, device: str) -> int:
     return parameters * per_weight
 
 
-def check_all_weights_fit(size: ModelSize, device: str, name: str, total: int) -> None:
+def check_all_weights_fit(
+    size: ModelSize,
+    device: str,
+    name: str,
+    total: int,
+) -> None:
     """Raise ResourceError if the device is too small to train all weights of the model.
 
     `total` is its memory in bytes. Graphs are not counted.

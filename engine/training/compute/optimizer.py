@@ -55,7 +55,12 @@ def _select(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return selected
 
 
-def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
+def learning_rate(
+    step: int,
+    steps: int,
+    peak: float,
+    warmup: float,
+) -> float:
     """Return a rate with linear warm-up over the `warmup` share of the steps, then linear decay.
 
     `step` counts from 0. With w = round(warmup·steps) the rate is peak·(step + 1)/w while step < w,

@@ -43,9 +43,19 @@ def free_memory(hardware: Hardware, processes: int = 1) -> int:
     return int(torch.cuda.mem_get_info(hardware.device)[0])
 
 
-def make_plan(student: GraphModel, config: TrainingConfig, hardware: Hardware, free: int) -> Plan:
+def make_plan(
+    student: GraphModel,
+    config: TrainingConfig,
+    hardware: Hardware,
+    free: int,
+) -> Plan:
     """Return the plan for a loaded model on a device with so many `free` bytes."""
-    checkpointing, tokens = _plan_memory(student, config, hardware, free)
+    checkpointing, tokens = _plan_memory(
+        student,
+        config,
+        hardware,
+        free,
+    )
     graphs = graph_bytes(config, hardware, free)
     choices = (checkpointing, _tokens_choice(tokens, config, hardware))
     return Plan(
@@ -57,7 +67,11 @@ def make_plan(student: GraphModel, config: TrainingConfig, hardware: Hardware, f
     )
 
 
-def graph_bytes(config: TrainingConfig, hardware: Hardware, free: float) -> float:
+def graph_bytes(
+    config: TrainingConfig,
+    hardware: Hardware,
+    free: float,
+) -> float:
     """Return the bytes for all graphs of a step: the setting, or a share of the free memory.
 
     On a GPU it is never more than half of the free memory, which may be less than the setting.
@@ -90,14 +104,22 @@ def _plan_memory(
     bytes_per_token = student.bytes_per_token(config.max_tokens, checkpointing=False)
     needed = max(config.max_tokens, least) * bytes_per_token
     half = free / 2
-    choice = _choose_checkpointing(config.gradient_checkpointing, needed, half)
+    choice = _choose_checkpointing(
+        config.gradient_checkpointing,
+        needed,
+        half,
+    )
     if choice.value == "on":
         bytes_per_token = student.bytes_per_token(config.max_tokens, checkpointing=True)
     fitting = int(half / bytes_per_token)
     return choice, max(least, min(wanted, fitting))
 
 
-def _tokens_choice(tokens: int, config: TrainingConfig, hardware: Hardware) -> HardwareChoice:
+def _tokens_choice(
+    tokens: int,
+    config: TrainingConfig,
+    hardware: Hardware,
+) -> HardwareChoice:
     """Return the size of a micro-batch as a choice to report, with the reason."""
     wanted = config.micro_batch_tokens
     why = "training.micro_batch_tokens"
@@ -106,10 +128,18 @@ def _tokens_choice(tokens: int, config: TrainingConfig, hardware: Hardware) -> H
         why = f"training.micro_batch_tokens, times {CUDA_SCALE} on a GPU"
     if tokens < wanted:
         why = "as many as fit in half of the free memory"
-    return HardwareChoice("micro-batch", f"{tokens:,} tokens", why)
+    return HardwareChoice(
+        "micro-batch",
+        f"{tokens:,} tokens",
+        why,
+    )
 
 
-def _choose_checkpointing(wish: str, needed: float, half: float) -> HardwareChoice:
+def _choose_checkpointing(
+    wish: str,
+    needed: float,
+    half: float,
+) -> HardwareChoice:
     """Choose gradient checkpointing: as set, or if `needed` bytes exceed `half` of the memory."""
     name = "gradient checkpointing"
     if wish != "auto":
@@ -118,4 +148,8 @@ def _choose_checkpointing(wish: str, needed: float, half: float) -> HardwareChoi
         f"the graph of a micro-batch takes about {needed / _MB:,.0f} MB; half of the free memory is"
         f" {half / _MB:,.0f} MB"
     )
-    return HardwareChoice(name, "on" if needed > half else "off", figures)
+    return HardwareChoice(
+        name,
+        "on" if needed > half else "off",
+        figures,
+    )

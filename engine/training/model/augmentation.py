@@ -20,7 +20,11 @@ from engine.training.heldout import HeldOutPool
 Loss = Callable[[Tensor], Tensor]
 
 
-def add_black_box(data: TrainingData, batch: Batch, loss: Loss) -> Loss:
+def add_black_box(
+    data: TrainingData,
+    batch: Batch,
+    loss: Loss,
+) -> Loss:
     """Return a loss of the student's vectors (q + c, e), from one of joined vectors (q + c, d + e).
 
     The black box's vectors (q + c, d) of the batch come before the student's (METHODS.md §2).

@@ -115,13 +115,22 @@ def train_linear_map(
         vectors = torch.nn.functional.normalize(mapped)
         loss, _entropy = objective.build_loss(batch)
         loss(vectors).backward()  # type: ignore[no-untyped-call]
-        rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
+        rate = learning_rate(
+            step,
+            config.steps,
+            config.learning_rate,
+            config.warmup,
+        )
         optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
     return LinearMap(best.matrix, None if pool is None else best.ndcg)
 
 
-def _measure_map(data: TrainingData, pool: HeldOutPool, matrix: Floats) -> float:
+def _measure_map(
+    data: TrainingData,
+    pool: HeldOutPool,
+    matrix: Floats,
+) -> float:
     """Return nDCG@10 of mapped held-out queries in the pool of mapped chunks, in percent."""
     queries = require_vectors(data.base_heldout)[pool.queries]
     chunks = require_vectors(data.base_chunks)[pool.chunks]

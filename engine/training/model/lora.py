@@ -44,9 +44,19 @@ class _FusedLora(torch.autograd.Function):
         if bias is None:
             output = flat @ weight.T  # (n, o)
         else:
-            output = torch.addmm(bias, flat, weight.T)
+            output = torch.addmm(
+                bias,
+                flat,
+                weight.T,
+            )
         output.addmm_(low, b.T)
-        ctx.save_for_backward(flat, low, weight, a, b)
+        ctx.save_for_backward(
+            flat,
+            low,
+            weight,
+            a,
+            b,
+        )
         ctx.scale = scale
         ctx.shape = x.shape
         return output.view(*x.shape[:-1], -1)
@@ -200,13 +210,21 @@ def write_adapter(
     """
     from safetensors.torch import save_file
 
-    text = json.dumps(dict(settings), indent=2, sort_keys=True)
+    text = json.dumps(
+        dict(settings),
+        indent=2,
+        sort_keys=True,
+    )
     plain = {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()}
     unfinished = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
     with disk_errors(f"The adapter could not be written to {folder}."):
         try_remove_tree(folder)
         with publish_folder(unfinished, folder) as temporary:
-            save_file(plain, temporary / "adapter_model.safetensors", metadata)
+            save_file(
+                plain,
+                temporary / "adapter_model.safetensors",
+                metadata,
+            )
             (temporary / "adapter_config.json").write_text(
                 text + "\n", encoding="utf-8", newline="\n"
             )

@@ -64,9 +64,17 @@ class Student:
         has_layers = config.weights == "adapter"
         # Masters of all weights must begin with the original weights, not with rounded ones.
         dtype = hardware.dtype if has_layers else "float32"
-        loaded = load_sentence_transformer(model, hardware.device, dtype)
+        loaded = load_sentence_transformer(
+            model,
+            hardware.device,
+            dtype,
+        )
         max_tokens = effective_max_tokens(model, config.max_tokens)
-        self.text_model = TextModel(loaded, hardware.device, max_tokens)
+        self.text_model = TextModel(
+            loaded,
+            hardware.device,
+            max_tokens,
+        )
         self._prompts = read_prompts(model)
         self._rows: dict[tuple[str, str], array[int]] = {}
         self.query_prompt_length = self.text_model.prompt_length(self._prompts.query)
@@ -120,7 +128,11 @@ class Student:
     def _find_used(self, parameters: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
         """Return the parameters on which the vector of a text depends."""
         vectors = self.forward(self.query_rows(["a"]))
-        gradients = torch.autograd.grad(vectors.sum(), list(parameters.values()), allow_unused=True)
+        gradients = torch.autograd.grad(
+            vectors.sum(),
+            list(parameters.values()),
+            allow_unused=True,
+        )
         used = dict(parameters)
         for name, gradient in zip(parameters, gradients, strict=True):
             if gradient is None:
@@ -345,7 +357,11 @@ class StudentEncoder:
     def _encode(self, rows: Rows, prompt_length: int) -> Floats:
         """Return vectors (n, d) of rows, in their order."""
         self._student.evaluation_mode()
-        batches = micro_batches(list(map(len, rows)), self._budget, prompt_length=prompt_length)
+        batches = micro_batches(
+            list(map(len, rows)),
+            self._budget,
+            prompt_length=prompt_length,
+        )
         vectors = np.zeros((len(rows), self._student.dimension), dtype=np.float32)
 
         def encode(batch: MicroBatch) -> None:

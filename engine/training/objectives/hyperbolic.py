@@ -15,7 +15,11 @@ _EPSILON = 1e-6
 """Distance from the ends of acosh, acos and asin, where their slopes are infinite."""
 
 
-def distance_scores(queries: Tensor, chunks: Tensor, curvature: float) -> Tensor:
+def distance_scores(
+    queries: Tensor,
+    chunks: Tensor,
+    curvature: float,
+) -> Tensor:
     """Return −d_L = −√(1/c) acosh(−c⟨x, y⟩_L) of queries (q, d) and chunks (n, d): (q, n)."""
     query_times = _compute_time(queries, curvature).unsqueeze(1)  # (q, 1)
     time_products = query_times * _compute_time(chunks, curvature)  # (q, n)
@@ -25,7 +29,11 @@ def distance_scores(queries: Tensor, chunks: Tensor, curvature: float) -> Tensor
     return scores
 
 
-def entailment(queries: Tensor, passages: Tensor, curvature: float) -> Tensor:
+def entailment(
+    queries: Tensor,
+    passages: Tensor,
+    curvature: float,
+) -> Tensor:
     """Return the mean of max(0, ext(q, c) − aper(q)) over pairs of rows (n, d), (n, d).
 
     It is how far passages lie outside the cones of their queries (METHODS.md §4):

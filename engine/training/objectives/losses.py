@@ -108,7 +108,11 @@ def listmle(
     return terms.sum(1).mean()
 
 
-def false_negatives(teacher: Tensor, positives: Tensor, candidates: Tensor | None = None) -> Tensor:
+def false_negatives(
+    teacher: Tensor,
+    positives: Tensor,
+    candidates: Tensor | None = None,
+) -> Tensor:
     """Return a mask (n, m): which chunks outscore the query's positive under the teacher.
 
     They are no safe negatives. `positives` (n,) are columns.
@@ -179,7 +183,13 @@ def plackett_luce(
     return _cross_entropy(target, scores, temperature, listed)
 
 
-def triplet(scores: Tensor, positives: Tensor, negatives: Tensor, *, margin: float) -> Tensor:
+def triplet(
+    scores: Tensor,
+    positives: Tensor,
+    negatives: Tensor,
+    *,
+    margin: float,
+) -> Tensor:
     """Return the mean of max(0, d(q, c⁺) − d(q, c⁻) + margin), d = 1 − cosine, over all triplets.
 
     A triplet is a query with a positive and a negative; `positives` and `negatives` are bool
@@ -188,7 +198,11 @@ def triplet(scores: Tensor, positives: Tensor, negatives: Tensor, *, margin: flo
     listed = positives | negatives
     width = int(listed.sum(1).max())  # w, the most chunks that a query has
     # Each row's positives and negatives come first, so that the others can be cut off.
-    order = listed.int().argsort(dim=1, descending=True, stable=True)
+    order = listed.int().argsort(
+        dim=1,
+        descending=True,
+        stable=True,
+    )
     columns = order[:, :width]
     listed_scores = scores.float().gather(1, columns)  # (n, w)
     is_positive = positives.gather(1, columns).unsqueeze(2)  # (n, w, 1)

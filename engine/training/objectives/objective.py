@@ -99,7 +99,12 @@ class Objective:
     ) -> None:
         self._config = config
         self._device = device
-        self._teacher = Teacher(config, base, pairs, device)
+        self._teacher = Teacher(
+            config,
+            base,
+            pairs,
+            device,
+        )
 
     def build_loss(self, batch: Batch) -> tuple[Callable[[Tensor], Tensor], float]:
         """Return the loss as a function of vectors (q + c, d), queries first.
@@ -115,7 +120,11 @@ class Objective:
         target_entropy = None
         if config.target == "entropy":
             target_entropy = config.target_entropy
-        target = losses.target_logits(teacher, candidates, target_entropy=target_entropy)
+        target = losses.target_logits(
+            teacher,
+            candidates,
+            target_entropy=target_entropy,
+        )
         false_negatives = None
         if config.false_negatives != "keep":
             false_negatives = losses.false_negatives(teacher, positives, candidates)
@@ -129,10 +138,18 @@ class Objective:
             chunks = vectors[count:]  # (c, d)
             if config.similarity == "cosine":
                 return loss_of_scores(queries @ chunks.T)  # (q, c)
-            scores = hyperbolic.distance_scores(queries, chunks, config.curvature)
+            scores = hyperbolic.distance_scores(
+                queries,
+                chunks,
+                config.curvature,
+            )
             value = loss_of_scores(scores)
             if config.entailment_weight:
-                entailment = hyperbolic.entailment(queries, chunks[positives], config.curvature)
+                entailment = hyperbolic.entailment(
+                    queries,
+                    chunks[positives],
+                    config.curvature,
+                )
                 value = value + config.entailment_weight * entailment
             return value
 
@@ -159,9 +176,19 @@ def _build_loss_of_scores(
     """
     tau = config.student_temperature
     if config.objective == "listnet":
-        return partial(losses.listnet, teacher=target, temperature=tau, candidates=candidates)
+        return partial(
+            losses.listnet,
+            teacher=target,
+            temperature=tau,
+            candidates=candidates,
+        )
     if config.objective == "listmle":
-        return partial(losses.listmle, teacher=target, temperature=tau, candidates=candidates)
+        return partial(
+            losses.listmle,
+            teacher=target,
+            temperature=tau,
+            candidates=candidates,
+        )
     if config.objective == "triplet":
         assert candidates is not None
         wanted = torch.nn.functional.one_hot(positives, candidates.shape[1]).bool()
@@ -183,7 +210,12 @@ def _build_loss_of_scores(
         return partial(losses.infonce, **contrastive)
     if config.objective == "mixed":
         weight = config.infonce_weight
-        return partial(losses.mixed, teacher=target, infonce_weight=weight, **contrastive)
+        return partial(
+            losses.mixed,
+            teacher=target,
+            infonce_weight=weight,
+            **contrastive,
+        )
     if config.objective == "plackett_luce":
         return partial(
             losses.plackett_luce,

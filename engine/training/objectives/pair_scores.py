@@ -43,7 +43,13 @@ def pair_scores(
     scorer: PairScorer | None = None
     if peers.leads:
         own_pause = pause if peers.count == 1 else lambda: None
-        scorer = PairScorer(data.cross_encoder, hardware, workers, budget, own_pause)
+        scorer = PairScorer(
+            data.cross_encoder,
+            hardware,
+            workers,
+            budget,
+            own_pause,
+        )
 
     def scores(batch: Batch) -> Floats:
         """Return the leading process's scores (q, c) of a batch, in every process."""
@@ -51,7 +57,11 @@ def pair_scores(
         if scorer is not None:
             queries = [data.queries[i] for i in batch.queries]
             chunks = [data.chunks[i] for i in batch.chunks]
-            values = scorer.scores(queries, chunks, batch.candidates)
+            values = scorer.scores(
+                queries,
+                chunks,
+                batch.candidates,
+            )
         return peers.decide(values)
 
     return scores
@@ -80,7 +90,12 @@ class PairScorer:
         self._model = CrossEncoder(folder.path, hardware)
         self.cache = VectorCache(folder.cache, dimension=2)
 
-    def scores(self, queries: Texts, chunks: Texts, wanted: npt.NDArray[np.bool_] | None) -> Floats:
+    def scores(
+        self,
+        queries: Texts,
+        chunks: Texts,
+        wanted: npt.NDArray[np.bool_] | None,
+    ) -> Floats:
         """Return scores (q, c) in float32, 0 where `wanted` (q, c) is False."""
         values = np.zeros((len(queries), len(chunks)), dtype=np.float32)
         if wanted is None:

@@ -62,9 +62,18 @@ def masked_gradients(
             states = student.token_states([text.ids.tolist() for text in chosen])  # (t, d)
         places, targets = _join_targets(chosen, student.device)
         scores = head.scores(states[places])  # (k, v)
-        summed_loss = torch.nn.functional.cross_entropy(scores, targets, reduction="sum")
+        summed_loss = torch.nn.functional.cross_entropy(
+            scores,
+            targets,
+            reduction="sum",
+        )
         loss = summed_loss / hidden
-        gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+        gradients = torch.autograd.grad(
+            loss,
+            parameters,
+            allow_unused=True,
+            materialize_grads=True,
+        )
         return loss.item(), [gradient.float() for gradient in gradients]
 
     total_loss = 0.0
@@ -129,9 +138,23 @@ class _Pretraining(Loop):
         pool = None
         if config.method == "PT":
             pool = build_pool(data, config)
-        super().__init__(setup, config.pretrain_steps, pool, setup.key(before=["pre-training"]))
-        self.batches = MaskedBatches(self.student, data.chunks, config, self._stop_if_asked)
-        self.head = MaskedLanguageHead(self.student, self.batches.token_counts, config.seed)
+        super().__init__(
+            setup,
+            config.pretrain_steps,
+            pool,
+            setup.key(before=["pre-training"]),
+        )
+        self.batches = MaskedBatches(
+            self.student,
+            data.chunks,
+            config,
+            self._stop_if_asked,
+        )
+        self.head = MaskedLanguageHead(
+            self.student,
+            self.batches.token_counts,
+            config.seed,
+        )
         self.steps_alone = 0
         if self.head.fresh:
             self.steps_alone = round(_HEAD_ALONE * config.pretrain_steps)
@@ -151,7 +174,11 @@ class _Pretraining(Loop):
         """Train from the last checkpoint, or the base model, to the adapter."""
         setting = "head for masked words"
         if self.head.fresh:
-            self.report_choice(setting, "a new one", describe_new_head(self.steps_alone))
+            self.report_choice(
+                setting,
+                "a new one",
+                describe_new_head(self.steps_alone),
+            )
         else:
             self.report_choice(setting, "the model's own", "its folder holds the weights")
         return self._train()
@@ -187,7 +214,12 @@ class _Pretraining(Loop):
         adapter_step = step - self.steps_alone
         if adapter_step >= 0:
             adapter_steps = steps - self.steps_alone
-            adapter_rate = learning_rate(adapter_step, adapter_steps, peak, config.warmup)
+            adapter_rate = learning_rate(
+                adapter_step,
+                adapter_steps,
+                peak,
+                config.warmup,
+            )
         head_peak = peak
         if self.head.fresh:
             head_peak = max(peak, _FRESH_HEAD_RATE)

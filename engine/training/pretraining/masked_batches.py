@@ -58,7 +58,12 @@ class MaskRule:
     share: float = 0.15
     """Share of the tokens of words that is guessed; at least one token is."""
 
-    def apply(self, ids: IntArray, words: IntArray, rng: np.random.Generator) -> MaskedText:
+    def apply(
+        self,
+        ids: IntArray,
+        words: IntArray,
+        rng: np.random.Generator,
+    ) -> MaskedText:
         """Hide words of a text.
 
         `ids` (n,); `words` (n,): each token's word, −1 for tokens that are never hidden. The share
@@ -98,7 +103,11 @@ def find_whole_words(words: IntArray) -> list[IntArray]:
     return word_places
 
 
-def _choose_words(word_places: list[IntArray], budget: int, rng: np.random.Generator) -> IntArray:
+def _choose_words(
+    word_places: list[IntArray],
+    budget: int,
+    rng: np.random.Generator,
+) -> IntArray:
     """Return at most `budget` places of random words; a part of one if all words are longer."""
     chosen: list[IntArray] = []
     remaining = budget
@@ -141,7 +150,11 @@ class MaskedBatches:
         size = int(student.transformer.get_input_embeddings().num_embeddings)
         vocabulary = np.array(list(tokenizer.get_vocab().values()), dtype=np.int64)
         ordinary = np.setdiff1d(vocabulary[vocabulary < size], self._special)
-        self._rule = MaskRule(int(tokenizer.mask_token_id), ordinary, config.mask_share)
+        self._rule = MaskRule(
+            int(tokenizer.mask_token_id),
+            ordinary,
+            config.mask_share,
+        )
         self.token_counts = np.zeros(size, dtype=np.int64)
         self._rows: list[tuple[SmallArray, SmallArray]] = []
         self._usable = self._count(pause)
@@ -153,7 +166,12 @@ class MaskedBatches:
         """
         config = self._config
         size = min(config.pretrain_chunks_per_step, len(self._usable))
-        order = epoch_order([config.seed, Stream.PRETRAINING_TEXTS], step, size, len(self._usable))
+        order = epoch_order(
+            [config.seed, Stream.PRETRAINING_TEXTS],
+            step,
+            size,
+            len(self._usable),
+        )
         rng = np.random.default_rng([config.seed, Stream.MASKS, step])
         texts = []
         for number in self._usable[order]:

@@ -26,12 +26,20 @@ def why_unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
     from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoTokenizer
 
     path = str(model.transformer_path)
-    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(
+        path,
+        local_files_only=True,
+        trust_remote_code=False,
+    )
     is_decoder = getattr(config, "is_decoder", False)
     is_bidirectional = not is_decoder and not getattr(config, "is_encoder_decoder", False)
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING or not is_bidirectional:
         return f"a model of the type {config.model_type} does not learn from masked words"
-    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    tokenizer = AutoTokenizer.from_pretrained(
+        path,
+        local_files_only=True,
+        trust_remote_code=False,
+    )
     if tokenizer.mask_token_id is None:
         return "the model's tokenizer has no token for a masked word"
     count = 0
@@ -57,7 +65,12 @@ class MaskedLanguageHead:
     frequencies. `vocabulary` is the number of tokens. `masters` and `publish` are as the student's.
     """
 
-    def __init__(self, student: Student, token_counts: IntArray, seed: int) -> None:
+    def __init__(
+        self,
+        student: Student,
+        token_counts: IntArray,
+        seed: int,
+    ) -> None:
         torch.manual_seed(seed)
         self._model, missing = _load(student)
         self.fresh = bool(missing)
@@ -65,9 +78,18 @@ class MaskedLanguageHead:
         self.vocabulary = int(decoder.weight.shape[0])
         is_tied = decoder.weight.data_ptr() == self._model.get_input_embeddings().weight.data_ptr()
         # From here on the model is its head alone, which takes hidden states as they are given.
-        setattr(self._model, self._model.base_model_prefix, _StatesAsGiven())
+        setattr(
+            self._model,
+            self._model.base_model_prefix,
+            _StatesAsGiven(),
+        )
         if self.fresh:
-            _initialize(self._model, missing, decoder.bias, token_counts)
+            _initialize(
+                self._model,
+                missing,
+                decoder.bias,
+                token_counts,
+            )
         # Without the tied weight, `named_parameters` are what is trained here.
         if is_tied:
             decoder.weight = None
@@ -122,7 +144,12 @@ def _initialize(
 class _StatesAsGiven(nn.Module):
     """Stands in for the transformer, so that the head runs only on hidden tokens' states."""
 
-    def forward(self, *_: Any, inputs_embeds: Tensor, **__: Any) -> Any:
+    def forward(
+        self,
+        *_: Any,
+        inputs_embeds: Tensor,
+        **__: Any,
+    ) -> Any:
         from transformers.modeling_outputs import BaseModelOutput
 
         return BaseModelOutput(last_hidden_state=inputs_embeds)

@@ -28,8 +28,16 @@ pytestmark = pytest.mark.processes
 def stand_in(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Have the app start a program of Python in the engine's place."""
     imports = "import os, signal, subprocess, sys, time; from pathlib import Path\n"
-    command = [sys.executable, "-c", imports + code]
-    monkeypatch.setattr(engine_client, "build_engine_command", lambda *_: command)
+    command = [
+        sys.executable,
+        "-c",
+        imports + code,
+    ]
+    monkeypatch.setattr(
+        engine_client,
+        "build_engine_command",
+        lambda *_: command,
+    )
 
 
 def children() -> list[psutil.Process]:
@@ -57,7 +65,11 @@ def test_an_error_of_the_engine_keeps_its_type_and_words(new_project: Path) -> N
     async def story() -> None:
         desk = EngineClient(new_project)
         try:
-            await desk.call("search", query="valve", mode="bm25")
+            await desk.call(
+                "search",
+                query="valve",
+                mode="bm25",
+            )
         finally:
             await desk.close()
 

@@ -46,7 +46,11 @@ def status(running: bool = False, **states: str) -> ProjectStatus:
         ("search", {"index": "done", "embed": "done"}, "done"),
     ],
 )
-def test_states(step: str, states: dict[str, str], shown: str) -> None:
+def test_states(
+    step: str,
+    states: dict[str, str],
+    shown: str,
+) -> None:
     assert find_step_state(STEP[step], status(**states), RunState()) == shown
 
 

@@ -43,16 +43,38 @@ from engine.core.events import (
 from engine.core.messages.project import ProjectStatus, StageState
 
 
-def check(number: int, best: bool = False, hit: float = 50.0) -> HeldOut:
-    return HeldOut(step=number, hit_at_10=hit, ndcg_at_10=40.0, best=best)
+def check(
+    number: int,
+    best: bool = False,
+    hit: float = 50.0,
+) -> HeldOut:
+    return HeldOut(
+        step=number,
+        hit_at_10=hit,
+        ndcg_at_10=40.0,
+        best=best,
+    )
 
 
 def started(stage: str, fingerprint: str = "f1") -> StageStarted:
-    return StageStarted(stage=stage, fingerprint=fingerprint, reason="not built yet")
+    return StageStarted(
+        stage=stage,
+        fingerprint=fingerprint,
+        reason="not built yet",
+    )
 
 
-def finished(stage: str, seconds: float = 2.0, **summary: Any) -> StageFinished:
-    return StageFinished(stage=stage, seconds=seconds, peak_memory_mb=9.0, summary=summary)
+def finished(
+    stage: str,
+    seconds: float = 2.0,
+    **summary: Any,
+) -> StageFinished:
+    return StageFinished(
+        stage=stage,
+        seconds=seconds,
+        peak_memory_mb=9.0,
+        summary=summary,
+    )
 
 
 def after(*events: Event) -> RunState:
@@ -105,7 +127,12 @@ def test_no_order_of_events_raises(events: list[Event | None], running: bool) ->
     RunLine("x").draw(status, state)
     from bmembed_tui.client.run_history import History
 
-    train_status(status, state, History(), "")
+    train_status(
+        status,
+        state,
+        History(),
+        "",
+    )
     index_status(status, state, History())
     state.mark_lost()
     assert state.over
@@ -129,9 +156,17 @@ def test_a_run_that_was_stopped_is_named_until_what_it_began_is_up_to_date(
 
 
 def test_what_the_whole_run_will_take_is_kept() -> None:
-    estimate = RunEstimated(chunks=9, seconds={"train": 300.0}, unknown=["generate"])
+    estimate = RunEstimated(
+        chunks=9,
+        seconds={"train": 300.0},
+        unknown=["generate"],
+    )
     assert after(RunStarted(run="r", stages=["train"])).estimate is None
-    state = after(RunStarted(run="r", stages=["ingest", "train"]), estimate, started("train"))
+    state = after(
+        RunStarted(run="r", stages=["ingest", "train"]),
+        estimate,
+        started("train"),
+    )
     assert state.estimate == estimate
     assert state.current == "train"
 
@@ -167,7 +202,11 @@ def test_a_run_from_its_begin_to_its_end() -> None:
 
 
 def test_a_pause_ends_with_the_run_or_with_the_next_stage() -> None:
-    state = after(RunStarted(run="r", stages=["train"]), started("train"), Paused(stage="train"))
+    state = after(
+        RunStarted(run="r", stages=["train"]),
+        started("train"),
+        Paused(stage="train"),
+    )
     assert state.paused
     state.apply(Resumed(stage="train"))
     assert not state.paused
@@ -208,7 +247,11 @@ def test_a_long_training_is_thinned_and_keeps_its_last_step() -> None:
 # Histories
 
 
-def write(runs: Path, name: str, *events: Event) -> None:
+def write(
+    runs: Path,
+    name: str,
+    *events: Event,
+) -> None:
     (runs / name).mkdir(parents=True)
     log = EventLog(runs / name / "events.jsonl")
     for event in events:
@@ -237,14 +280,32 @@ def test_a_resumed_training_shows_the_part_of_the_run_before(tmp_path: Path) -> 
 
 
 def test_a_training_with_other_settings_or_started_again_has_its_own_curve(tmp_path: Path) -> None:
-    write(tmp_path, "1", started("train"), check(0, best=True), step(1), step(2))
+    write(
+        tmp_path,
+        "1",
+        started("train"),
+        check(0, best=True),
+        step(1),
+        step(2),
+    )
     history = read_history(tmp_path)
     other = after(started("train", "f2"), step(1, 5.0))
     assert [one.loss for one in history.build_curve(other, current=False).steps] == [5.0]
-    anew = after(started("train"), check(0, best=True), step(1, 4.0))
+    anew = after(
+        started("train"),
+        check(0, best=True),
+        step(1, 4.0),
+    )
     curve = history.build_curve(anew, current=False)
     assert ([one.loss for one in curve.steps], len(curve.held_out)) == ([4.0], 1)
-    write(tmp_path, "2", started("train"), check(0), step(1), finished("train", adapter="a"))
+    write(
+        tmp_path,
+        "2",
+        started("train"),
+        check(0),
+        step(1),
+        finished("train", adapter="a"),
+    )
     again = after(started("train"), step(2, 3.0))
     assert [one.loss for one in read_history(tmp_path).build_curve(again, current=False).steps] == [
         3.0
@@ -254,8 +315,20 @@ def test_a_training_with_other_settings_or_started_again_has_its_own_curve(tmp_p
 def test_a_training_that_was_killed_after_its_last_step_is_finished_by_the_run_that_resumes_it(
     tmp_path: Path,
 ) -> None:
-    write(tmp_path, "1", started("train"), check(0), step(1), step(2))
-    write(tmp_path, "2", started("train"), finished("train", adapter="a"))
+    write(
+        tmp_path,
+        "1",
+        started("train"),
+        check(0),
+        step(1),
+        step(2),
+    )
+    write(
+        tmp_path,
+        "2",
+        started("train"),
+        finished("train", adapter="a"),
+    )
     curve = read_history(tmp_path).trained
     assert ([one.step for one in curve.steps], curve.finished) == ([1, 2], True)
 
@@ -276,7 +349,12 @@ def test_the_adapters_own_curve_is_found_below_later_runs(tmp_path: Path) -> Non
         started("embed"),
         finished("embed"),
     )
-    write(tmp_path, "3", started("train", "f2"), step(1, 9.0))
+    write(
+        tmp_path,
+        "3",
+        started("train", "f2"),
+        step(1, 9.0),
+    )
     history = read_history(tmp_path)
     nothing = RunState()
     assert [one.loss for one in history.build_curve(nothing, current=True).steps] == [1.0, 1.0]

@@ -44,7 +44,12 @@ from engine.project.folder import ProjectFolder
 
 
 def progress(done: int) -> Progress:
-    return Progress(stage="rank", done=done, total=9, unit="queries")
+    return Progress(
+        stage="rank",
+        done=done,
+        total=9,
+        unit="queries",
+    )
 
 
 def done(state: RunState) -> int:
@@ -78,7 +83,12 @@ def test_a_log_is_read_in_parts_and_a_torn_line_waits_for_its_end(tmp_path: Path
 def test_a_line_longer_than_a_batch_is_read(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     long = Warned(stage="rank", text="x" * (3 * BATCH_BYTES))
-    append(path, progress(1), long, progress(2))
+    append(
+        path,
+        progress(1),
+        long,
+        progress(2),
+    )
     assert list(LogReader(path).read_rest()) == [progress(1), long, progress(2)]
 
 
@@ -128,7 +138,11 @@ def test_the_history_is_reported_at_once_and_then_the_rest(tmp_path: Path) -> No
         while not calls:
             await asyncio.sleep(0.01)
         first = calls[0]
-        append(path, progress(8), RunFinished(run="r", state="done", seconds=1.0))
+        append(
+            path,
+            progress(8),
+            RunFinished(run="r", state="done", seconds=1.0),
+        )
         while calls[-1] != 8:
             await asyncio.sleep(0.01)
         return first, calls, watch.state.state
@@ -215,7 +229,12 @@ def test_records_of_runs(tmp_path: Path) -> None:
     assert read_run_error(project, newest) is None
     (newest / "run.json").write_text("[1]")
     assert read_run_error(project, newest) is None
-    error = {"type": "StageError", "what": "w", "why": "", "to_do": ""}
+    error = {
+        "type": "StageError",
+        "what": "w",
+        "why": "",
+        "to_do": "",
+    }
     (newest / "run.json").write_text(
         json.dumps({"run": newest.name, "state": "failed", "error": error})
     )
@@ -251,7 +270,11 @@ def test_two_thousand_events_a_second_are_shown_a_few_times(
         screen = pilot.app.screen
         assert isinstance(screen, ProjectScreen)
         screen.go("search")
-        await until(pilot, lambda: screen.run_state.over and screen.is_at("search"), "the history")
+        await until(
+            pilot,
+            lambda: screen.run_state.over and screen.is_at("search"),
+            "the history",
+        )
         field = screen.query_one("#search-query", Input)
         await until(pilot, lambda: screen.focused is field)
         shown.clear()
@@ -267,7 +290,11 @@ def test_two_thousand_events_a_second_are_shown_a_few_times(
             text=True,
             env=environment(),
         )
-        await until(pilot, lambda: screen.run_state.running, "the run to be noticed")
+        await until(
+            pilot,
+            lambda: screen.run_state.running,
+            "the run to be noticed",
+        )
         typed = ""
         while writer.poll() is None:
             key = text[len(typed) % len(text)]
@@ -276,7 +303,11 @@ def test_two_thousand_events_a_second_are_shown_a_few_times(
             await pilot.pause(0.02)
         assert field.value == typed
         assert typed
-        await until(pilot, lambda: screen.run_state.over, "the end of the run")
+        await until(
+            pilot,
+            lambda: screen.run_state.over,
+            "the end of the run",
+        )
         assert writer.stdout is not None
         assert int(writer.stdout.read()) == 6004
         return screen.run_state

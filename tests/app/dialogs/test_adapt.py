@@ -58,7 +58,11 @@ def test_all_of_it_is_seen_on_a_small_terminal(
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
         dialog = await until_screen(pilot, AdaptDialog)
-        await until(pilot, lambda: dialog.query_one("#answer-no").has_focus, "the estimate")
+        await until(
+            pilot,
+            lambda: dialog.query_one("#answer-no").has_focus,
+            "the estimate",
+        )
         body = dialog.query_one(".dialog-body")
         button = dialog.query_one("#answer-no")
         assert body.region.height > 8
@@ -74,11 +78,23 @@ def test_a_long_text_is_paged_through_from_its_buttons() -> None:
         pilot.app.push_screen(QuestionDialog("Really?", text, [("yes", "Yes"), ("no", "No")]))
         dialog = await until_screen(pilot, QuestionDialog)
         body = dialog.query_one(".dialog-body")
-        await until(pilot, lambda: dialog.query_one("#answer-yes").has_focus, "the first answer")
+        await until(
+            pilot,
+            lambda: dialog.query_one("#answer-yes").has_focus,
+            "the first answer",
+        )
         await pilot.press("pagedown")
-        await until(pilot, lambda: body.scroll_offset.y == body.region.height, "the next page")
+        await until(
+            pilot,
+            lambda: body.scroll_offset.y == body.region.height,
+            "the next page",
+        )
         await pilot.press("pageup")
-        await until(pilot, lambda: body.scroll_offset.y == 0, "the first page")
+        await until(
+            pilot,
+            lambda: body.scroll_offset.y == 0,
+            "the first page",
+        )
         assert dialog.query_one("#answer-yes").has_focus
 
     drive(story, size=(80, 24))
@@ -100,7 +116,11 @@ def test_what_is_expected_to_help_is_advised_and_keys_are_named(
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
         dialog = await until_screen(pilot, AdaptDialog)
-        await until(pilot, lambda: dialog.query_one("#answer-now").has_focus, "the estimate")
+        await until(
+            pilot,
+            lambda: dialog.query_one("#answer-now").has_focus,
+            "the estimate",
+        )
         shown = " ".join(str(dialog.query_one(".dialog-body > SafeStatic").render()).split())
         assert "12 MB" in shown
         assert dialog.query_one(".dialog-body").max_scroll_y == 0
@@ -129,7 +149,11 @@ def test_a_key_that_the_advice_names_closes_it_with_the_step(
         await until_screen(pilot, AdaptDialog)
         key = HELP_KEYS[name].removeprefix("press ")
         await pilot.press(key)
-        await until(pilot, lambda: answers, "the answer")
+        await until(
+            pilot,
+            lambda: answers,
+            "the answer",
+        )
         assert answers == [STEPS_BY_NUMBER[key]]
 
     drive(story, size=(80, 24))
@@ -150,7 +174,11 @@ def test_without_changes_nothing_can_be_started(
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
         dialog = await until_screen(pilot, AdaptDialog)
-        await until(pilot, lambda: dialog.query_one("#answer-no").has_focus, "the answer")
+        await until(
+            pilot,
+            lambda: dialog.query_one("#answer-no").has_focus,
+            "the answer",
+        )
         assert [button.id for button in dialog.query("SafeButton") if button.display] == [
             "answer-steps",
             "answer-no",

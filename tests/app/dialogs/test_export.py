@@ -32,7 +32,11 @@ from engine.project.folder import ProjectFolder
 
 
 @pytest.fixture(autouse=True)
-def own_home(own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_home(
+    own_folders: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(HOME, str(tmp_path))
 
 
@@ -40,7 +44,12 @@ def own_home(own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def exported_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual parts are written in this process: to write a model loads it."""
 
-    async def command(_name: str, project: str, folder: str, *_options: str) -> Any:
+    async def command(
+        _name: str,
+        project: str,
+        folder: str,
+        *_options: str,
+    ) -> Any:
         return to_json(
             await asyncio.to_thread(export_project, ProjectFolder(Path(project)), Path(folder))
         )
@@ -50,7 +59,11 @@ def exported_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _export_dialog(pilot: Pilot[Any]) -> export.ExportScreen:
     await opened(pilot, "result")
-    await until(pilot, lambda: not pilot.app.screen.query_one("#export").disabled, "the report")
+    await until(
+        pilot,
+        lambda: not pilot.app.screen.query_one("#export").disabled,
+        "the report",
+    )
     pilot.app.screen.query_one("#export").focus()
     await pilot.press("enter")
     return await until_screen(pilot, export.ExportScreen)
@@ -81,7 +94,11 @@ def test_the_usual_parts_are_exported_by_enter_alone(
     async def story(pilot: Pilot[Any]) -> str:
         screen = await _export_dialog(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: screen.outcome, "what was exported")
+        await until(
+            pilot,
+            lambda: screen.outcome,
+            "what was exported",
+        )
         shown = _shown(pilot)
         await pilot.press("enter")
         await until_screen(pilot, ProjectScreen)
@@ -89,7 +106,11 @@ def test_the_usual_parts_are_exported_by_enter_alone(
         assert screen.outcome.with_text == ()
         return shown
 
-    shown = drive(story, finished_project, step="result")
+    shown = drive(
+        story,
+        finished_project,
+        step="result",
+    )
     made = tmp_path / "handbook-encoder"
     assert (made / "README.md").is_file()
     assert json.loads((made / "manifest.json").read_text())["kinds"] == ["adapter", "model"]
@@ -100,8 +121,19 @@ def test_the_usual_parts_are_exported_by_enter_alone(
 def test_all_that_is_said_of_an_export_can_be_read(
     finished_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
 ) -> None:
-    note = ExportNote("model-base", "\n".join(f"line {n}" for n in range(lines)), "the end")
-    exported = Exported(tmp_path / "taken", ("model",), (), 1, 1, notes=(note,))
+    note = ExportNote(
+        "model-base",
+        "\n".join(f"line {n}" for n in range(lines)),
+        "the end",
+    )
+    exported = Exported(
+        tmp_path / "taken",
+        ("model",),
+        (),
+        1,
+        1,
+        notes=(note,),
+    )
 
     async def command(*_: str) -> Any:
         return to_json(exported)
@@ -111,12 +143,25 @@ def test_all_that_is_said_of_an_export_can_be_read(
     async def story(pilot: Pilot[Any]) -> None:
         screen = await _export_dialog(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: screen.outcome, "what was exported")
-        await until(pilot, lambda: screen.query_one("#cancel").has_focus, "the way out")
+        await until(
+            pilot,
+            lambda: screen.outcome,
+            "what was exported",
+        )
+        await until(
+            pilot,
+            lambda: screen.query_one("#cancel").has_focus,
+            "the way out",
+        )
         await pilot.press("shift+tab", "end")
         await until_text(pilot, "the end")
 
-    drive(story, finished_project, size=(80, 24), step="result")
+    drive(
+        story,
+        finished_project,
+        size=(80, 24),
+        step="result",
+    )
 
 
 def test_other_parts_are_chosen_and_those_that_hold_text_are_listed(
@@ -132,10 +177,18 @@ def test_other_parts_are_chosen_and_those_that_hold_text_are_listed(
         )  # no adapter, no model, but chunks
         screen.query_one("#export").focus()
         await pilot.press("enter")
-        await until(pilot, lambda: screen.outcome, "what was exported")
+        await until(
+            pilot,
+            lambda: screen.outcome,
+            "what was exported",
+        )
         return screen.outcome
 
-    outcome = drive(story, finished_project, step="result")
+    outcome = drive(
+        story,
+        finished_project,
+        step="result",
+    )
     assert isinstance(outcome, Exported)
     assert outcome.with_text == ("chunks",)
     assert json.loads((tmp_path / "taken" / "manifest.json").read_text())["kinds"] == ["chunks"]
@@ -152,21 +205,42 @@ def test_what_the_engine_refuses_can_be_put_right(finished_project: Path, tmp_pa
         button = screen.query_one("#export")
         field.value = str(tmp_path / "taken")
         await pilot.press("enter")
-        await until(pilot, lambda: code(screen) == "target-exists", "the reason")
+        await until(
+            pilot,
+            lambda: code(screen) == "target-exists",
+            "the reason",
+        )
         assert button.region in screen.query_one(".dialog").region
         field.value = ""
         await until(
             pilot, lambda: not button.has_class("-active"), "the button"
         )  # held down, it is not pressed
         await pilot.press("enter")
-        await until(pilot, lambda: code(screen) == "export-incomplete-choice", "the reason")
+        await until(
+            pilot,
+            lambda: code(screen) == "export-incomplete-choice",
+            "the reason",
+        )
         field.value = str(tmp_path / "second")
-        await until(pilot, lambda: not button.has_class("-active"), "the button")
+        await until(
+            pilot,
+            lambda: not button.has_class("-active"),
+            "the button",
+        )
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(screen.outcome, Exported), "what was exported")
+        await until(
+            pilot,
+            lambda: isinstance(screen.outcome, Exported),
+            "what was exported",
+        )
         assert screen.query_one("#cancel").region in screen.query_one(".dialog").region
 
-    drive(story, finished_project, size=(80, 24), step="result")
+    drive(
+        story,
+        finished_project,
+        size=(80, 24),
+        step="result",
+    )
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["own.txt"]
     assert (tmp_path / "second" / "manifest.json").is_file()
 
@@ -188,15 +262,27 @@ def test_a_project_is_removed_from_within_and_what_may_hold_text_is_listed(
 ) -> None:
     async def story(pilot: Pilot[Any]) -> Purged:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.status.stages, "the status")
+        await until(
+            pilot,
+            lambda: screen.status.stages,
+            "the status",
+        )
         screen.action_remove()
         await _ask_to_remove(pilot, "keep")
-        await until(pilot, lambda: pilot.app.screen is screen, "the project")
+        await until(
+            pilot,
+            lambda: pilot.app.screen is screen,
+            "the project",
+        )
         assert (finished_project / "project.toml").exists()
         screen.action_remove()
         await _ask_to_remove(pilot, "remove")
         removal = await until_screen(pilot, RemovalScreen)
-        await until(pilot, lambda: removal.outcome, "the outcome")
+        await until(
+            pilot,
+            lambda: removal.outcome,
+            "the outcome",
+        )
         outcome = removal.outcome
         assert isinstance(outcome, Purged)
         await until_text(pilot, outcome.removed[0].what)
@@ -204,13 +290,22 @@ def test_a_project_is_removed_from_within_and_what_may_hold_text_is_listed(
         await until_text(pilot, outcome.elsewhere[-1].what)
         await pilot.press("escape")
         await until_screen(pilot, HomeScreen)
-        await until(pilot, lambda: "handbook" not in screen_text(pilot.app), "the list without it")
+        await until(
+            pilot,
+            lambda: "handbook" not in screen_text(pilot.app),
+            "the list without it",
+        )
         return outcome
 
     documents = sorted(
         path for path in (finished_project / "documents").rglob("*") if path.is_file()
     )
-    outcome = drive(story, finished_project, size=(120, 60), step="result")
+    outcome = drive(
+        story,
+        finished_project,
+        size=(120, 60),
+        step="result",
+    )
     assert sorted(path for path in finished_project.rglob("*") if path.is_file()) == documents
     assert outcome.kept == ("documents",)
     assert list_recent_projects() == []
@@ -228,14 +323,26 @@ def test_a_marked_project_is_removed_on_the_first_screen(finished_project: Path)
         )
         notices = notifications(pilot.app)
         await pilot.press("home", "delete")  # on a choice that is no project
-        await until(pilot, lambda: notices, "the hint")
+        await until(
+            pilot,
+            lambda: notices,
+            "the hint",
+        )
         assert isinstance(pilot.app.screen, HomeScreen)
         await pilot.press("end", "delete")
         await _ask_to_remove(pilot, "remove")
         removal = await until_screen(pilot, RemovalScreen)
-        await until(pilot, lambda: isinstance(removal.outcome, Purged), "the outcome")
+        await until(
+            pilot,
+            lambda: isinstance(removal.outcome, Purged),
+            "the outcome",
+        )
         await pilot.press("escape")
-        await until(pilot, lambda: "handbook" not in screen_text(pilot.app), "the list without it")
+        await until(
+            pilot,
+            lambda: "handbook" not in screen_text(pilot.app),
+            "the list without it",
+        )
 
     drive(story)
     assert sorted(path.name for path in finished_project.iterdir()) == ["documents"]
@@ -250,9 +357,17 @@ def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(
         with ProjectFolder(finished_project).locked():
             await _ask_to_remove(pilot, "remove")
             removal = await until_screen(pilot, RemovalScreen)
-            await until(pilot, lambda: code(removal) == "project-busy", "the reason")
+            await until(
+                pilot,
+                lambda: code(removal) == "project-busy",
+                "the reason",
+            )
         await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is screen, "the project")
+        await until(
+            pilot,
+            lambda: pilot.app.screen is screen,
+            "the project",
+        )
         assert (await screen.client.call("status"))["name"] == "handbook"
 
     drive(story, finished_project, step="result")

@@ -37,7 +37,11 @@ def papers(tmp_path: Path) -> Path:
 def test_the_home_what_holds_it_and_a_project_are_not_offered(
     papers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Path, "home", lambda: papers.parent)
+    monkeypatch.setattr(
+        Path,
+        "home",
+        lambda: papers.parent,
+    )
     for folder, offered in (
         (papers, papers),
         (papers.parent, None),
@@ -74,7 +78,11 @@ def test_the_project_used_last_of_several_over_the_folder_is_opened(
         (project.path / "runs" / run).mkdir()
 
     async def shown(pilot: Pilot[Any]) -> str:
-        await until(pilot, lambda: not pilot.app.workers, "the look at the projects")
+        await until(
+            pilot,
+            lambda: not pilot.app.workers,
+            "the look at the projects",
+        )
         return str(pilot.app.screen.query_one("#home-choices", OptionList).get_option(HERE).prompt)
 
     assert re.search(r" two\W.* 2\W", drive(shown, size=(200, 40)))
@@ -90,7 +98,11 @@ def test_a_project_that_the_folder_has_is_named_before_enter(
     monkeypatch.setattr("bmembed_tui.home.screen.find_current_folder", lambda: papers)
 
     async def shown(pilot: Pilot[Any]) -> str:
-        await until(pilot, lambda: not pilot.app.workers, "the look at the projects")
+        await until(
+            pilot,
+            lambda: not pilot.app.workers,
+            "the look at the projects",
+        )
         return str(pilot.app.screen.query_one("#home-choices", OptionList).get_option(HERE).prompt)
 
     assert "landlord-files" not in drive(shown)
@@ -116,7 +128,11 @@ def test_a_key_searches_the_folder_that_the_app_was_started_in_and_takes_what_is
     monkeypatch.setattr("bmembed_tui.home.screen.find_current_folder", lambda: papers)
 
     async def story(pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: pilot.app.screen.query(OptionList), "the first screen")
+        await until(
+            pilot,
+            lambda: pilot.app.screen.query(OptionList),
+            "the first screen",
+        )
         await pilot.press("down")
         # as fast as the terminal sends it; n makes a new project otherwise
         for key in (
@@ -125,7 +141,11 @@ def test_a_key_searches_the_folder_that_the_app_was_started_in_and_takes_what_is
         ):
             pilot.app.post_message(Key(key, None))
         screen = await opened(pilot, "search")
-        await until(pilot, lambda: ordered and isinstance(screen.focused, QueryInput), "the run")
+        await until(
+            pilot,
+            lambda: ordered and isinstance(screen.focused, QueryInput),
+            "the run",
+        )
         assert "ingest,index,embed" in ordered[0]
         await pilot.press("backspace", *"r1")
         assert screen.pane.question.query == "near1"

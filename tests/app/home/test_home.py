@@ -145,7 +145,11 @@ def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(
 
         await until_offered(pilot, f"at:{ADA / 'manuals'}")
         idle = found[0]
-        running = KnownProject(ADA / "manuals", True, "train")
+        running = KnownProject(
+            ADA / "manuals",
+            True,
+            "train",
+        )
         assert (
             await highlighted_with(running) == f"at:{ADA / 'manuals'}"
         )  # at the first line, nothing was chosen yet
@@ -163,7 +167,11 @@ def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents
     async def story(pilot: Pilot[Any]) -> tuple[str, Path]:
         await until_offered(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: is_opened(pilot), "the sample")
+        await until(
+            pilot,
+            lambda: is_opened(pilot),
+            "the sample",
+        )
         await until(
             pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [132], "the files"
         )
@@ -235,7 +243,11 @@ def test_what_is_typed_while_a_project_is_being_opened_is_searched_for(
         may_open.wait(60)
         return pictures.RecordedProject(pictures.PROJECT)
 
-    monkeypatch.setattr(ProjectFolder, "open", staticmethod(open_late))
+    monkeypatch.setattr(
+        ProjectFolder,
+        "open",
+        staticmethod(open_late),
+    )
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_offered(pilot, f"at:{pictures.PROJECT}")
@@ -259,11 +271,25 @@ def test_a_broken_project_is_marked_in_the_list_and_its_error_is_shown_when_it_i
     async def story(pilot: Pilot[Any]) -> None:
         await until_offered(pilot, f"at:{projects_root() / 'sound'}")
         assert [line_of(pilot, key).startswith("✗") for key in offered(pilot)[4:]] == [True, False]
-        await pilot.press("down", "down", "down", "down", "enter")
+        await pilot.press(
+            "down",
+            "down",
+            "down",
+            "down",
+            "enter",
+        )
         assert (await until_screen(pilot, ErrorDialog)).error.code == "settings-not-toml"
-        await until(pilot, lambda: "project.toml" in without_breaks(pilot), "the file")
+        await until(
+            pilot,
+            lambda: "project.toml" in without_breaks(pilot),
+            "the file",
+        )
         await pilot.press("escape", "down", "enter")
-        await until(pilot, lambda: is_opened(pilot), "the sound project")
+        await until(
+            pilot,
+            lambda: is_opened(pilot),
+            "the sound project",
+        )
 
     drive(story)
 
@@ -318,7 +344,11 @@ def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.Monk
     async def story(pilot: Pilot[Any]) -> None:
         await until_offered(pilot)
         await pilot.press("enter")
-        await until(pilot, making.is_set, "the making")
+        await until(
+            pilot,
+            making.is_set,
+            "the making",
+        )
 
     drive(story)
     assert left.is_set()
@@ -349,11 +379,19 @@ def test_another_folder_is_opened_by_its_path_and_one_without_a_project_gets_one
         field = (await until_screen(pilot, FolderPicker)).query_one("#picker-path", Input)
         await typed(pilot, f"{tmp_path}/elsewhere/pl")
         await pilot.press("tab")
-        await until(pilot, lambda: field.value == f"{tmp_path}/elsewhere/plain/", "the whole path")
+        await until(
+            pilot,
+            lambda: field.value == f"{tmp_path}/elsewhere/plain/",
+            "the whole path",
+        )
         await pilot.press("enter")
         created = await until_screen(pilot, NewProjectScreen)
         documents = created.query_one("#new-documents", PathField)
-        await until(pilot, lambda: documents.path == tmp_path / "elsewhere" / "plain", "its path")
+        await until(
+            pilot,
+            lambda: documents.path == tmp_path / "elsewhere" / "plain",
+            "its path",
+        )
         await pilot.press("escape")
         await until_screen(pilot, HomeScreen)
         await pilot.press("o")
@@ -366,7 +404,11 @@ def test_another_folder_is_opened_by_its_path_and_one_without_a_project_gets_one
         await pilot.press("escape", "o")
         await typed(pilot, str(project.path))
         await pilot.press("enter")
-        await until(pilot, lambda: is_opened(pilot), "the project")
+        await until(
+            pilot,
+            lambda: is_opened(pilot),
+            "the project",
+        )
         assert pilot.app.screen.project.path == project.path
 
     drive(story, size=(200, 50))
@@ -376,7 +418,11 @@ def test_a_folder_of_documents_at_the_start_is_offered_a_project(tmp_path: Path)
     async def story(pilot: Pilot[Any]) -> None:
         created = await until_screen(pilot, NewProjectScreen)
         documents = created.query_one("#new-documents", PathField)
-        await until(pilot, lambda: documents.path == tmp_path, "its path")
+        await until(
+            pilot,
+            lambda: documents.path == tmp_path,
+            "its path",
+        )
 
     drive(story, tmp_path)
 
@@ -388,9 +434,17 @@ def test_a_run_in_progress_stands_first_with_what_it_does(finished_project: Path
     async def story(pilot: Pilot[Any]) -> None:
         with waiting_run(finished_project):
             await until_offered(pilot)
-            await until(pilot, lambda: describe_run(finished_project) != "starting", "the run")
+            await until(
+                pilot,
+                lambda: describe_run(finished_project) != "starting",
+                "the run",
+            )
             pilot.app.screen.load()
-            await until(pilot, lambda: offered(pilot)[0] == key, "the run")
+            await until(
+                pilot,
+                lambda: offered(pilot)[0] == key,
+                "the run",
+            )
             await until(
                 pilot,
                 lambda: line_of(pilot, key).endswith(describe_run(finished_project)),
@@ -408,7 +462,11 @@ def test_what_a_run_does_is_read_from_its_log(tmp_path: Path) -> None:
     folder = project.path / "runs" / "20261121-1"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"run": "20261121-1", "state": "running"}))
-    started = StageStarted(stage="ingest", fingerprint="", reason="")
+    started = StageStarted(
+        stage="ingest",
+        fingerprint="",
+        reason="",
+    )
     log = [encode(started), encode(Progress(stage="ingest", done=1050, total=2000, unit="files"))]
     (folder / "events.jsonl").write_text("\n".join(log) + "\n")
     assert "Documents" in describe_run(project.path)

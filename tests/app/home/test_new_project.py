@@ -42,8 +42,18 @@ def test_a_new_project_is_made_by_enter_alone_after_the_path_is_typed(tmp_path: 
         await pilot.press("tab")
         await until_text(pilot, str(projects_root() / "Our Hand-book"))
         await until_text(pilot, "a.txt")
-        await pilot.press("enter", "enter", "enter", "down", "enter")
-        await until(pilot, lambda: is_opened(pilot), "the project")
+        await pilot.press(
+            "enter",
+            "enter",
+            "enter",
+            "down",
+            "enter",
+        )
+        await until(
+            pilot,
+            lambda: is_opened(pilot),
+            "the project",
+        )
         assert pilot.app.screen.pane.step == "documents"
         return pilot.app.screen.project.path
 
@@ -73,14 +83,23 @@ def test_a_new_project_shows_while_typing_what_the_engine_would_refuse(tmp_path:
                 str(codes),
             )
 
-        await pilot.press("enter", "enter", "enter", "enter")
+        await pilot.press(
+            "enter",
+            "enter",
+            "enter",
+            "enter",
+        )
         await until_codes("documents-not-chosen", "project-name-invalid")
         await typed(pilot, f"{tmp_path}/paperz")
         await until_codes("path-missing", "")
         note = fields.query_one("#new-documents-note")
         assert not str(note.render())  # the path may be half typed
         fields.query_one("#new-name").focus()
-        await until(pilot, lambda: str(note.render()), "the reason")
+        await until(
+            pilot,
+            lambda: str(note.render()),
+            "the reason",
+        )
         fields.query_one("#new-documents").focus()
         await pilot.press("backspace", "s")
         await until_codes("", "")
@@ -156,7 +175,11 @@ def test_a_path_of_windows_is_completed_with_the_separator_that_was_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On other systems, the backslash is part of a folder's name here."""
-    monkeypatch.setattr(fields, "SEPARATORS", ("/", "\\"))
+    monkeypatch.setattr(
+        fields,
+        "SEPARATORS",
+        ("/", "\\"),
+    )
     folder = f"{tmp_path}{os.sep}quay\\"
     Path(folder).mkdir()
     (Path(folder) / "letters").mkdir()

@@ -40,7 +40,11 @@ from engine.project.folder import ProjectFolder
 
 
 async def dialog(pilot: Pilot[Any]) -> ErrorDialog:
-    await until(pilot, lambda: isinstance(pilot.app.screen, ErrorDialog), "the error's dialog")
+    await until(
+        pilot,
+        lambda: isinstance(pilot.app.screen, ErrorDialog),
+        "the error's dialog",
+    )
     assert isinstance(pilot.app.screen, ErrorDialog)
     return pilot.app.screen
 
@@ -56,7 +60,11 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
     async def begin(pilot: Pilot[Any]) -> int:
         screen = await opened(pilot)
         screen.go("train")
-        await until(pilot, lambda: screen.status.state("train") == "stale", "the status")
+        await until(
+            pilot,
+            lambda: screen.status.state("train") == "stale",
+            "the status",
+        )
         await pilot.press("enter")
         await until(
             pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 3, "steps"
@@ -82,7 +90,11 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
         assert (
             screen.run_state.steps[0].step == 1
         )  # what happened while nobody looked on is there too
-        await until(pilot, lambda: screen.query_one(LossChart).drawn.steps > 0, "the curve")
+        await until(
+            pilot,
+            lambda: screen.query_one(LossChart).drawn.steps > 0,
+            "the curve",
+        )
         psutil.Process(pid_of(long_project, "stage")).kill()
         killed = await dialog(pilot)
         assert (killed.error.code, killed.error.stage, killed.error.command) == (
@@ -96,7 +108,12 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
         await until(
             pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus"
         )
-        await pilot.press("left", "left", "left", "enter")
+        await pilot.press(
+            "left",
+            "left",
+            "left",
+            "enter",
+        )
         await until(pilot, lambda: pilot.app.screen is screen)
         await until(
             pilot,
@@ -117,15 +134,27 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
         )
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen and not screen.status.running)
-        await until(pilot, lambda: head_line(pilot).endswith(ENDINGS["failed"]), "the head line")
+        await until(
+            pilot,
+            lambda: head_line(pilot).endswith(ENDINGS["failed"]),
+            "the head line",
+        )
         assert screen.run_state.stage("train").state == "failed"
         await pilot.pause(2.5)  # two looks at the run: the error is not shown again
         assert pilot.app.screen is screen
 
     async def later(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.run_state.over, "the history")
-        await until(pilot, lambda: head_line(pilot).endswith(ENDINGS["failed"]), "the head line")
+        await until(
+            pilot,
+            lambda: screen.run_state.over,
+            "the history",
+        )
+        await until(
+            pilot,
+            lambda: head_line(pilot).endswith(ENDINGS["failed"]),
+            "the head line",
+        )
         assert not isinstance(pilot.app.screen, ErrorDialog)  # of a failure of long ago no dialog
 
     with served_here(monkeypatch):
@@ -138,7 +167,11 @@ def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
 ) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.run_state.over, "the history")
+        await until(
+            pilot,
+            lambda: screen.run_state.over,
+            "the history",
+        )
         ask = screen.client.ask
         answered = asyncio.Event()
 
@@ -146,17 +179,29 @@ def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
             await answered.wait()
             return await ask(*order, **params)
 
-        monkeypatch.setattr(screen.client, "ask", slow)
+        monkeypatch.setattr(
+            screen.client,
+            "ask",
+            slow,
+        )
         screen.go("train")
         screen.follow_run(newest(long_project))
-        await until(pilot, lambda: screen.run_state.over, "the end of the run")
+        await until(
+            pilot,
+            lambda: screen.run_state.over,
+            "the end of the run",
+        )
         screen.load()  # as at the end of a stage: the answer on the way is older than the run's end
         assert screen.is_busy
         before = newest(long_project)
         await pilot.press("enter")
         assert not screen.is_starting
         answered.set()
-        await until(pilot, lambda: not screen.is_busy, "the status")
+        await until(
+            pilot,
+            lambda: not screen.is_busy,
+            "the status",
+        )
         assert newest(long_project) == before
 
     drive(story, long_project, step="train")
@@ -165,20 +210,44 @@ def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
 def test_a_run_that_began_elsewhere_is_noticed_and_its_death_too(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.run_state.over, "the history")
+        await until(
+            pilot,
+            lambda: screen.run_state.over,
+            "the history",
+        )
         with waiting_run(finished_project):
             await until(
                 pilot,
                 lambda: screen.run_state.running and screen.run_state.steps,
                 "the run to be noticed",
             )
-            await until(pilot, lambda: "Train" in head_line(pilot), "the head line")
+            await until(
+                pilot,
+                lambda: "Train" in head_line(pilot),
+                "the head line",
+            )
             screen.action_go("train")
-            await until(pilot, lambda: screen.is_at("train"), "the step")
+            await until(
+                pilot,
+                lambda: screen.is_at("train"),
+                "the step",
+            )
             keep = screen.query_one("#train #keep")
-            await until(pilot, lambda: keep.display, "the button")
-        await until(pilot, lambda: STOPPED in head_line(pilot), "the end to be noticed")
-        await until(pilot, lambda: not keep.display, "the buttons to go")
+            await until(
+                pilot,
+                lambda: keep.display,
+                "the button",
+            )
+        await until(
+            pilot,
+            lambda: STOPPED in head_line(pilot),
+            "the end to be noticed",
+        )
+        await until(
+            pilot,
+            lambda: not keep.display,
+            "the buttons to go",
+        )
         await until(
             pilot, lambda: STOPPED in text_of(pilot, "#train-status"), "the end in the step"
         )
@@ -220,8 +289,16 @@ def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
         log(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary={}))
         log(StageStarted(stage="evaluate", fingerprint="f", reason="r"))
         await until(pilot, lambda: screen.run_state.current == "evaluate")
-        await until(pilot, lambda: "Evaluate" in head_line(pilot), "the head line")
-        await until(pilot, lambda: screen.is_at("documents" if keys else "result"), "the step")
+        await until(
+            pilot,
+            lambda: "Evaluate" in head_line(pilot),
+            "the head line",
+        )
+        await until(
+            pilot,
+            lambda: screen.is_at("documents" if keys else "result"),
+            "the step",
+        )
         shown = screen.pane
         await until(
             pilot,
@@ -278,7 +355,11 @@ def test_a_run_that_fails_between_two_stages_shows_the_error_of_its_record(
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.run_state.over, "the history")
+        await until(
+            pilot,
+            lambda: screen.run_state.over,
+            "the history",
+        )
         folder.mkdir()
         log = EventLog(folder / "events.jsonl")
         with ProjectFolder(finished_project).locked():
@@ -286,14 +367,23 @@ def test_a_run_that_fails_between_two_stages_shows_the_error_of_its_record(
             await until(pilot, lambda: screen.run_state.running)
             log(RunFinished(run="x", state="failed", seconds=1.0))
             await pilot.pause(0.5)
-            record = {"run": "x", "state": "failed", "error": error.as_dict()}
+            record = {
+                "run": "x",
+                "state": "failed",
+                "error": error.as_dict(),
+            }
             (folder / "run.json").write_text(json.dumps(record))
         shown = await dialog(pilot)
         assert isinstance(shown.error, ResourceError)
         assert shown.error.as_dict() == error.as_dict()
         await until_text(pilot, error.what)
 
-    error = ResourceError("Full [/.", "w", "Free some.", code="disk-full")
+    error = ResourceError(
+        "Full [/.",
+        "w",
+        "Free some.",
+        code="disk-full",
+    )
     drive(story, finished_project, step="index")
 
 
@@ -304,21 +394,37 @@ def test_a_slip_in_the_settings_is_said_once_and_loses_no_states(finished_projec
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         before = screen.status.stages
-        await until(pilot, lambda: screen.settings_time, "a look at the settings")
+        await until(
+            pilot,
+            lambda: screen.settings_time,
+            "a look at the settings",
+        )
         file.write_text(text + "\n[serach]\n")
         shown = await dialog(pilot)
         assert isinstance(shown.error, SettingsError)
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen is screen, "the project")
+        await until(
+            pilot,
+            lambda: pilot.app.screen is screen,
+            "the project",
+        )
         assert screen.status.stages == before
         assert shown.error.what[:60] in head_line(pilot)
         await pilot.press("ctrl+s")  # asked for, it is said again
         assert (await dialog(pilot)).error.as_dict() == shown.error.as_dict()
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen is screen and not screen.workers, "the status")
+        await until(
+            pilot,
+            lambda: pilot.app.screen is screen and not screen.workers,
+            "the status",
+        )
         assert pilot.app.screen is screen
         file.write_text(text)
-        await until(pilot, lambda: not screen.status.problem, "what is mended")
+        await until(
+            pilot,
+            lambda: not screen.status.problem,
+            "what is mended",
+        )
         assert screen.status.stages == before
         assert "✗" not in head_line(pilot)
 
@@ -332,13 +438,21 @@ def test_a_run_waits_for_another_program(
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.run_state.over, "the history")
+        await until(
+            pilot,
+            lambda: screen.run_state.over,
+            "the history",
+        )
         before = screen.run_state.run
         with ProjectFolder(finished_project).locked():
             screen.start_run(("index",))
             assert (await dialog(pilot)).error.code == "project-busy"
             await pilot.press("enter")
-            await until(pilot, lambda: REQUESTED["wait"] in head_line(pilot), "the waiting")
+            await until(
+                pilot,
+                lambda: REQUESTED["wait"] in head_line(pilot),
+                "the waiting",
+            )
             assert screen.run_state.run == before
         await until(
             pilot, lambda: screen.run_state.run != before and screen.run_state.over, "the run"
@@ -358,10 +472,19 @@ def test_a_stage_failure_is_reported_by_its_event(
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.run_state.over, "the history")
+        await until(
+            pilot,
+            lambda: screen.run_state.over,
+            "the history",
+        )
         folder.mkdir()
         log = EventLog(folder / "events.jsonl")
-        error = {"type": "Nonsense", "what": what, "why": "", "to_do": ""}
+        error = {
+            "type": "Nonsense",
+            "what": what,
+            "why": "",
+            "to_do": "",
+        }
         with ProjectFolder(finished_project).locked():
             for event in (
                 RunStarted(run="x", stages=["embed"]),

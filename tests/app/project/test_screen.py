@@ -45,14 +45,26 @@ def test_the_widgets_of_a_step_are_made_when_it_is_first_shown() -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.open_project(RecordedProject(PROJECT), "search")  # type: ignore[attr-defined]
         screen = await until_screen(pilot, ProjectScreen)
-        await until(pilot, lambda: screen.is_at("search"), "the step")
+        await until(
+            pilot,
+            lambda: screen.is_at("search"),
+            "the step",
+        )
         assert [pane.step for pane in screen.query(StepPane)] == ["search"]
         searching = screen.pane
         await pilot.press("escape", "6")
-        await until(pilot, lambda: screen.is_at("result"), "another step")
+        await until(
+            pilot,
+            lambda: screen.is_at("result"),
+            "another step",
+        )
         assert screen.pane.query("#changes").first().is_mounted  # type: ignore[union-attr]
         await pilot.press("escape", "7")
-        await until(pilot, lambda: screen.pane is searching, "the first step as it was")
+        await until(
+            pilot,
+            lambda: screen.pane is searching,
+            "the first step as it was",
+        )
 
     drive(story)
 
@@ -61,7 +73,11 @@ def test_a_project_without_a_run_is_open_once_its_status_is_known() -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.open_project(RecordedProject(NEW), "search")  # type: ignore[attr-defined]
         screen = await until_screen(pilot, ProjectScreen)
-        await until(pilot, lambda: screen.pane is not None, "the step")
+        await until(
+            pilot,
+            lambda: screen.pane is not None,
+            "the step",
+        )
         assert screen_text(pilot.app).splitlines()[0].split() == [NEW.name]  # type: ignore[arg-type]
 
     drive(story)

@@ -85,7 +85,11 @@ def value_of(screen: SettingsScreen) -> Input:
     return screen.query_one("#setting-value", Input)
 
 
-async def typed(pilot: Pilot[Any], name: str, value: str) -> None:
+async def typed(
+    pilot: Pilot[Any],
+    name: str,
+    value: str,
+) -> None:
     await find(pilot, name)
     await pilot.press("enter")
     pilot.app.screen.query_one("#setting-value", Input).value = value
@@ -111,7 +115,11 @@ def test_a_change_that_makes_stages_stale_is_written_on_apply(finished_project: 
             )
             assert (finished_project / "project.toml").read_text() == before
             await pilot.press("enter" if agreed else "escape")
-            await until(pilot, lambda: not change.waiting, "the answer")
+            await until(
+                pilot,
+                lambda: not change.waiting,
+                "the answer",
+            )
             await pilot.press("escape")
         await until(
             pilot,
@@ -129,7 +137,11 @@ def test_a_choice_is_picked(new_project: Path) -> None:
         await pilot.press("enter")
         await until_text(pilot, "headings")
         await pilot.press("right", "enter")
-        await until(pilot, lambda: screen.values["corpus.context"] == "headings", "the choice")
+        await until(
+            pilot,
+            lambda: screen.values["corpus.context"] == "headings",
+            "the choice",
+        )
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is not screen)
 
@@ -194,7 +206,11 @@ def test_an_edit_by_hand_meanwhile_is_kept(new_project: Path) -> None:
         path.write_text(path.read_text() + "\n# a note of my own\n")
         await typed(pilot, "search.top", "7")
         await pilot.press("enter")
-        await until(pilot, lambda: screen.values["search.top"] == 7, "the change")
+        await until(
+            pilot,
+            lambda: screen.values["search.top"] == 7,
+            "the change",
+        )
 
     drive(story)
     text = (new_project / "project.toml").read_text()
@@ -214,7 +230,11 @@ def test_enter_on_a_value_that_was_not_changed_changes_nothing(new_project: Path
         await pilot.pause()
         assert value_of(screen).region.height == 1
         await pilot.press("enter")
-        await until(pilot, lambda: not value_of(screen).display, "the field to be closed")
+        await until(
+            pilot,
+            lambda: not value_of(screen).display,
+            "the field to be closed",
+        )
         assert not screen.query_one(ChangeLine).waiting
 
     drive(story)
@@ -229,7 +249,11 @@ def test_what_is_typed_is_a_change_when_the_field_is_left_or_saved(
         screen = await opened(pilot, new_project)
         await typed(pilot, "training.learning_rate", "0.002")
         await pilot.press(key)
-        await until(pilot, lambda: screen.values["training.learning_rate"] == 0.002, "the change")
+        await until(
+            pilot,
+            lambda: screen.values["training.learning_rate"] == 0.002,
+            "the change",
+        )
 
     drive(story)
     assert written(new_project)["training"]["learning_rate"] == 0.002

@@ -12,4 +12,8 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """The step does not have the encoder loaded when it is entered: for tests that search by
     words alone.
     """
-    monkeypatch.setattr(Searching, "warm_up", lambda self: None)
+    monkeypatch.setattr(
+        Searching,
+        "warm_up",
+        lambda self: None,
+    )

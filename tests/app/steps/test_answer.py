@@ -54,25 +54,41 @@ def test_an_answer_grows_and_its_numbers_go_to_the_hits(project: ProjectFolder) 
         pane = await with_hits(pilot)
         assert "f10 ask" in shown(pilot)
         await pilot.press("f10")
-        await until(pilot, lambda: len(panel(pane).answer.sentences) == 2, "its beginning")
+        await until(
+            pilot,
+            lambda: len(panel(pane).answer.sentences) == 2,
+            "its beginning",
+        )
         assert panel(pane).answer.state == "writing"
         stages = [replace(stage, fingerprint="another") for stage in pane.host.status.stages]
         pane.show_status(replace(pane.host.status, stages=tuple(stages)))  # as where embedding ends
         await answered(pilot, pane)
         go.set()
-        await until(pilot, lambda: panel(pane).answer.state == "done", "its end")
+        await until(
+            pilot,
+            lambda: panel(pane).answer.state == "done",
+            "its end",
+        )
         text = text_of(pilot, "#search-answer-text")
         assert "A pallet fell [bold]off[/bold]. [2]" in text
         assert "[77]  ⚠" in text
         assert "\x1b" not in text
         assert focused(pilot) == "AnswerPanel"
         await pilot.press("2")
-        await until(pilot, lambda: focused(pilot) == "HitList", "the hit")
+        await until(
+            pilot,
+            lambda: focused(pilot) == "HitList",
+            "the hit",
+        )
         assert pane.active_list.highlighted == 1
         asked = passages(server.requests[0])
         assert all(f"[{number}] " in asked for number in range(1, len(pane.active_list.hits) + 1))
         await pilot.press("escape")
-        await until(pilot, lambda: not panel(pane).display, "the answer to go")
+        await until(
+            pilot,
+            lambda: not panel(pane).display,
+            "the answer to go",
+        )
 
     with serving(
         lambda *_: Raw(pieces=[part(ANSWER[:-12]), go, part(ANSWER[-12:]), last()])
@@ -87,9 +103,17 @@ def test_escape_stops_an_answer_and_leaves_what_has_come(project: ProjectFolder)
     async def story(pilot: Pilot[Any]) -> None:
         pane = await with_hits(pilot)
         await pilot.press("f10")
-        await until(pilot, lambda: len(panel(pane).answer.sentences) == 2, "its beginning")
+        await until(
+            pilot,
+            lambda: len(panel(pane).answer.sentences) == 2,
+            "its beginning",
+        )
         await pilot.press("escape")
-        await until(pilot, lambda: panel(pane).answer.state == "stopped", "the stop")
+        await until(
+            pilot,
+            lambda: panel(pane).answer.state == "stopped",
+            "the stop",
+        )
         assert panel(pane).display
         assert len(panel(pane).answer.sentences) == 2
         never.set()
@@ -97,7 +121,11 @@ def test_escape_stops_an_answer_and_leaves_what_has_come(project: ProjectFolder)
             "slash", "x"
         )
         await answered(pilot, pane)
-        await until(pilot, lambda: not panel(pane).display, "the answer to another query to go")
+        await until(
+            pilot,
+            lambda: not panel(pane).display,
+            "the answer to another query to go",
+        )
 
     with serving(lambda *_: Raw(pieces=[part(ANSWER[:-12]), never])) as server:
         project.change_settings({"queries.endpoint": server.url})
@@ -109,7 +137,11 @@ def test_an_answer_that_fails_says_why_and_keeps_what_has_come(project: ProjectF
         pane = await with_hits(pilot)
         pane.active_list.focus()
         await pilot.press("a")
-        await until(pilot, lambda: panel(pane).answer.state == "failed", "the failure")
+        await until(
+            pilot,
+            lambda: panel(pane).answer.state == "failed",
+            "the failure",
+        )
         assert "A pallet fell" in text_of(pilot, "#search-answer-text")
         assert "✗" in text_of(pilot, "#search-answer-text")
 
@@ -122,7 +154,11 @@ def test_without_a_language_model_the_key_says_what_is_missing(project: ProjectF
     async def story(pilot: Pilot[Any]) -> None:
         pane = await with_hits(pilot)
         await pilot.press("f10")
-        await until(pilot, lambda: panel(pane).answer.state == "failed", "the answer")
+        await until(
+            pilot,
+            lambda: panel(pane).answer.state == "failed",
+            "the answer",
+        )
         problem = panel(pane).answer.problem
         assert problem is not None
         assert problem.code == "language-model-not-chosen"

@@ -53,7 +53,11 @@ async def _at_documents(pilot: Pilot[Any]) -> DocumentsPane:
     )
     assert isinstance(app.screen, ProjectScreen)
     app.screen.go("documents")
-    await until(pilot, lambda: _pane(pilot).scanned is not None, "the files to be counted")
+    await until(
+        pilot,
+        lambda: _pane(pilot).scanned is not None,
+        "the files to be counted",
+    )
     await pilot.pause()
     return _pane(pilot)
 
@@ -91,13 +95,21 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
         pane = await _at_documents(pilot)
         await until_files(pilot, 24)
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen.is_at("search"), "the search")
+        await until(
+            pilot,
+            lambda: pilot.app.screen.is_at("search"),
+            "the search",
+        )
         await pilot.press("a", "x")  # which have a meaning outside the list
         await until(
             pilot, lambda: pilot.app.screen.pane.question.query == "ax", "what is typed meanwhile"
         )
         pilot.app.screen.action_go("documents")
-        await until(pilot, lambda: pane.is_read() and not pane.is_reading(), "its end")
+        await until(
+            pilot,
+            lambda: pane.is_read() and not pane.is_reading(),
+            "its end",
+        )
         await until(
             pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [24], "the documents"
         )
@@ -107,10 +119,18 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
         )
         assert not pane.query_one("#skipped-part").display
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen.is_at("model"), "the next step")
+        await until(
+            pilot,
+            lambda: pilot.app.screen.is_at("model"),
+            "the next step",
+        )
         assert pane.host.status.done("ingest", "index")
 
-    drive(story, new_project, (80, 24))
+    drive(
+        story,
+        new_project,
+        (80, 24),
+    )
 
 
 @pytest.mark.posix(reason="names hold no control characters on Windows")
@@ -133,7 +153,11 @@ def test_formats_are_counted_with_their_sums_and_names_are_shown_as_typed(tmp_pa
             lambda: numbers(text_of(pilot, "#skipped-title")) == [1],
             "the file that is left out",
         )
-        await until(pilot, lambda: len(_labels(pane)) == 5, "the tree")
+        await until(
+            pilot,
+            lambda: len(_labels(pane)) == 5,
+            "the tree",
+        )
         return [
             [str(cell) for cell in table.get_row_at(row)] for row in range(table.row_count)
         ], _labels(pane)[1:]
@@ -162,17 +186,31 @@ def test_patterns_are_counted_while_typing_and_written_by_enter(new_project: Pat
         await pilot.press("escape")
         await until_files(pilot, 24)
         assert (field.value, field.has_focus) == ("", True)
-        await pilot.press(*"policies", "slash", "comma", *"mail", "enter")
+        await pilot.press(
+            *"policies",
+            "slash",
+            "comma",
+            *"mail",
+            "enter",
+        )
         await until(
             pilot,
             lambda: (new_project / "project.toml").read_text() != before,
             "the change to be written",
         )
-        await until(pilot, lambda: not field.is_changed, "the change to be kept")
+        await until(
+            pilot,
+            lambda: not field.is_changed,
+            "the change to be kept",
+        )
         kept = (new_project / "project.toml").read_text()
         field.focus()
         await pilot.press("comma", "exclamation_mark")
-        await until(pilot, lambda: text_of(pilot, "#patterns-note").startswith("✗"), "the error")
+        await until(
+            pilot,
+            lambda: text_of(pilot, "#patterns-note").startswith("✗"),
+            "the error",
+        )
         await pilot.press("enter")
         assert (await until_screen(pilot, ErrorDialog)).error.code == "pattern-invalid"
         await pilot.press("escape")
@@ -185,7 +223,12 @@ def test_patterns_are_counted_while_typing_and_written_by_enter(new_project: Pat
             "the pasted lines as patterns",
         )
 
-    drive(story, new_project, (160, 40), step="documents")
+    drive(
+        story,
+        new_project,
+        (160, 40),
+        step="documents",
+    )
     assert ProjectFolder(new_project).settings().corpus.exclude == ["policies/", "mail"]
 
 
@@ -210,7 +253,11 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
         pane = await _at_documents(pilot)
         await pilot.press("a")
         picker = await until_screen(pilot, FolderPicker)
-        await until(pilot, lambda: isinstance(picker.focused, Input), "the field")
+        await until(
+            pilot,
+            lambda: isinstance(picker.focused, Input),
+            "the field",
+        )
         for char in str(more):
             picker.focused.insert_text_at_cursor(char)  # type: ignore[union-attr]
         await pilot.press("enter")
@@ -220,14 +267,24 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
         await pilot.press("x")
         await until_files(pilot, 1)
 
-    drive(story, new_project, (160, 40), step="documents")
+    drive(
+        story,
+        new_project,
+        (160, 40),
+        step="documents",
+    )
     assert ProjectFolder(new_project).settings().corpus.paths == [str(more)]
 
 
 def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(
     new_project: Path, tmp_path: Path
 ) -> None:
-    engine_here("run", str(new_project), "--only", "ingest,index")
+    engine_here(
+        "run",
+        str(new_project),
+        "--only",
+        "ingest,index",
+    )
     (more := tmp_path / "more").mkdir()
     project = ProjectFolder(new_project)
 
@@ -249,12 +306,21 @@ def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(
             corpus = project.settings().corpus
             assert (corpus.paths, corpus.exclude) == (["documents"], [])
             await pilot.press(*keys)
-            await until(pilot, lambda: not pane.query_one(ChangeLine).display, "the answer")
+            await until(
+                pilot,
+                lambda: not pane.query_one(ChangeLine).display,
+                "the answer",
+            )
         await until(pilot, lambda: project.settings().corpus.exclude == ["incidents/"])
         assert project.settings().corpus.paths == ["documents"]
         await until(pilot, lambda: pane.host.status.state("ingest") == "stale")
 
-    drive(story, new_project, (160, 40), step="documents")
+    drive(
+        story,
+        new_project,
+        (160, 40),
+        step="documents",
+    )
 
 
 @pytest.mark.parametrize("files", [{}, {"a.txt": b"\xff\xfe\x00"}])
@@ -271,17 +337,33 @@ def test_a_folder_without_text_gives_the_engines_error(
         await pilot.press("enter")
         dialog = await until_screen(pilot, ErrorDialog)
         assert dialog.error.code == "no-documents"
-        await until(pilot, lambda: not pane.is_reading(), "the run's end")
-        await until(pilot, lambda: dialog.check_action("dismiss", ()), "the dialog to take keys")
+        await until(
+            pilot,
+            lambda: not pane.is_reading(),
+            "the run's end",
+        )
+        await until(
+            pilot,
+            lambda: dialog.check_action("dismiss", ()),
+            "the dialog to take keys",
+        )
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, ProjectScreen),
+            "the project",
+        )
         line = format_error(dialog.error).plain
         await until(
             pilot, lambda: text_of(pilot, "#documents-status") == line, "the error in the pane"
         )
         assert not pane.is_read()
 
-    drive(story, _project(tmp_path, folder), (120, 40))
+    drive(
+        story,
+        _project(tmp_path, folder),
+        (120, 40),
+    )
 
 
 def test_one_short_document_is_read(tmp_path: Path, tiny_model: Path) -> None:
@@ -309,7 +391,11 @@ def test_one_short_document_is_read(tmp_path: Path, tiny_model: Path) -> None:
     project = _project(tmp_path, folder)
     encoder = encoder_settings(tiny_model)  # which a run also embeds by
     ProjectFolder(project).change_settings({f"encoder.{name}": encoder[name] for name in encoder})
-    drive(story, project, (120, 40))
+    drive(
+        story,
+        project,
+        (120, 40),
+    )
 
 
 def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(
@@ -317,7 +403,12 @@ def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(
 ) -> None:
     broken = new_project / "documents" / "[red]broken[@click=app.quit].txt"
     broken.write_bytes(bytes(range(256)) * 20)
-    engine_here("run", str(new_project), "--only", "ingest,index")
+    engine_here(
+        "run",
+        str(new_project),
+        "--only",
+        "ingest,index",
+    )
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await _at_documents(pilot)
@@ -326,7 +417,11 @@ def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(
             lambda: numbers(text_of(pilot, "#skipped-title")) == [1],
             "the file that is left out",
         )
-        await until(pilot, lambda: pane.query_one("#retry").display, "the button")
+        await until(
+            pilot,
+            lambda: pane.query_one("#retry").display,
+            "the button",
+        )
         await until_text(pilot, broken.name)
         await until(
             pilot,
@@ -344,7 +439,12 @@ def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(
             pilot, lambda: not pane.query_one("#skipped-part").display, "the list to be empty"
         )
 
-    drive(story, new_project, (160, 40), step="documents")
+    drive(
+        story,
+        new_project,
+        (160, 40),
+        step="documents",
+    )
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
@@ -358,7 +458,12 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(
     for path, content in (("binary.txt", bytes(range(256)) * 20), (long, b"")):
         (new_project / "documents" / path).parent.mkdir(parents=True, exist_ok=True)
         (new_project / "documents" / path).write_bytes(content)
-    engine_here("run", str(new_project), "--only", "ingest,index")
+    engine_here(
+        "run",
+        str(new_project),
+        "--only",
+        "ingest,index",
+    )
 
     with closing(ProjectFolder(new_project).store()) as store:
         reasons = {row.path: row.reason for row in store.ledger("quarantined")}
@@ -369,7 +474,11 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(
     async def story(pilot: Pilot[Any]) -> None:
         pane = await _at_documents(pilot)
         table = pane.query_one("#skipped", SafeTable)
-        await until(pilot, lambda: table.row_count == 2 and table.region.height > 2, "the list")
+        await until(
+            pilot,
+            lambda: table.row_count == 2 and table.region.height > 2,
+            "the list",
+        )
         await until(
             pilot,
             lambda: any("binary.txt" in label for label in _labels(pane)),
@@ -377,14 +486,27 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(
         )
         table.focus()
         await pilot.press("down")
-        await until(pilot, lambda: is_shown(pilot, "binary.txt"), "the second reason")
+        await until(
+            pilot,
+            lambda: is_shown(pilot, "binary.txt"),
+            "the second reason",
+        )
         pane.show_status(pane.host.status)  # which reads and counts them again
         await pane.workers.wait_for_complete()
         assert table.cursor_row == 1
         await pilot.press("up")
-        await until(pilot, lambda: is_shown(pilot, long), "the first reason")
+        await until(
+            pilot,
+            lambda: is_shown(pilot, long),
+            "the first reason",
+        )
 
-    drive(story, new_project, size, step="documents")
+    drive(
+        story,
+        new_project,
+        size,
+        step="documents",
+    )
 
 
 def test_a_folder_that_is_missing_and_a_mistake_in_project_toml_are_shown(tmp_path: Path) -> None:
@@ -436,12 +558,20 @@ def test_a_large_folder_is_listed_in_the_background_and_shown_in_part(
         assert _labels(pane)[0] == str(folder)
         assert len(_labels(pane)) == 2
         listing.set()
-        await until(pilot, lambda: len(_labels(pane)) == 1002, "the first thousand")
+        await until(
+            pilot,
+            lambda: len(_labels(pane)) == 1002,
+            "the first thousand",
+        )
         assert _labels(pane)[1:3] == ["000000.txt  0 B", "000001.txt  0 B"]
         assert numbers(_labels(pane)[-1]) == [count - 1000]
         await until_text(pilot, f"{count:,}")
 
-    drive(story, _project(tmp_path, folder), (120, 40))
+    drive(
+        story,
+        _project(tmp_path, folder),
+        (120, 40),
+    )
     assert threads
     assert threading.get_ident() not in threads
 
@@ -460,7 +590,14 @@ def test_files_left_out_are_counted_once() -> None:
         Unread("", "old.pdf", "passed over long ago", False),
     ]
     passed = tuple(LeftOut("documents", path, "no") for path in ("b.pdf", "a.txt"))
-    scan = Scanned((), 0, 0, passed, 700, 0.0)
+    scan = Scanned(
+        (),
+        0,
+        0,
+        passed,
+        700,
+        0.0,
+    )
     rows, total = build_skipped_rows(UnreadFiles(tuple(unread), 2, 1), scan)
     assert rows == [("b.pdf", "no"), ("a.txt", "empty")]
     assert total == 700
@@ -490,6 +627,12 @@ def test_sizes_are_in_powers_of_a_thousand() -> None:
 
 @pytest.mark.parametrize(("files", "shown"), [(66, [66, 178, 14]), (52, [52, 66, 178, 14])])
 def test_files_and_the_documents_in_them_are_both_counted(files: int, shown: list[int]) -> None:
-    counts = {"files": files, "documents": 66, "chunks": 178, "skipped": 11, "quarantined": 3}
+    counts = {
+        "files": files,
+        "documents": 66,
+        "chunks": 178,
+        "skipped": 11,
+        "quarantined": 3,
+    }
     status = ProjectStatus(stages=(StageState("ingest", "done", ""),), counts=counts)
     assert numbers(format_status(status, RunState(), None, None, is_reading=False).plain) == shown

@@ -29,7 +29,12 @@ def status(index: str = "done", rank: str = "done") -> ProjectStatus:
 
 
 def history() -> History:
-    language = Choice(stage="index", setting="language", value="en", reason="98% of the [/ sample")
+    language = Choice(
+        stage="index",
+        setting="language",
+        value="en",
+        reason="98% of the [/ sample",
+    )
     others = Choice(
         stage="index",
         setting="other languages",
@@ -55,7 +60,11 @@ def test_facts_of_index_and_rankings() -> None:
 
 
 def test_rankings_of_no_queries_have_no_number() -> None:
-    empty = StageRun("rank", seconds=0.4, summary={"queries": 0, "k": 0})
+    empty = StageRun(
+        "rank",
+        seconds=0.4,
+        summary={"queries": 0, "k": 0},
+    )
     shown = format_status(status(), RunState(), History({"rank": empty})).plain
     assert not any(char.isdigit() for char in shown.partition("Rankings")[2])
 
@@ -109,13 +118,22 @@ def test_what_was_built_is_shown_and_enter_goes_on(
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "index")
         await until_text(pilot, "en: ")
-        await until(pilot, lambda: screen.status.done("index", "rank"), "the status")
+        await until(
+            pilot,
+            lambda: screen.status.done("index", "rank"),
+            "the status",
+        )
         assert screen.status.counts["queries"] in numbers(screen_text(pilot.app))  # type: ignore[arg-type]
         screen.pane.focus_primary()  # type: ignore[union-attr]
         await pilot.press("enter")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "train")
 
-    drive(story, finished_project, size, step="index")
+    drive(
+        story,
+        finished_project,
+        size,
+        step="index",
+    )
 
 
 def test_index_and_rankings_are_built_from_the_step(new_project: Path) -> None:

@@ -41,7 +41,12 @@ HOSTILE = "[/] [@click=app.quit]quit[/] \x1b[31mred"
 
 def hit(rank: int, name: str) -> Hit:
     text = f"The text of {name}. {HOSTILE}"
-    return build_hit(rank, f"{name}.md", title=f"About {name}", snippet=text)
+    return build_hit(
+        rank,
+        f"{name}.md",
+        title=f"About {name}",
+        snippet=text,
+    )
 
 
 @dataclass
@@ -68,12 +73,22 @@ class Engine:
                 self.modes.append(mode)
                 questions = tuple(QuestionToCompare(one, self.generated) for one in self.questions)
                 done = QuestionToCompare("done", answer="same")
-                return QuestionsToCompare(mode or "hybrid", 71, 41, (done, *questions))
+                return QuestionsToCompare(
+                    mode or "hybrid",
+                    71,
+                    41,
+                    (done, *questions),
+                )
             case CompareLists(query=query):
                 common = ListedPassage(hit(1, "common"), differs=False)
                 first = ListedPassage(hit(2, f"{query} left"), differs=True)
                 second = ListedPassage(hit(2, f"{query} right"), differs=True)
-                return TwoLists(query, (common, first), (common, second), same=query == "alike")
+                return TwoLists(
+                    query,
+                    (common, first),
+                    (common, second),
+                    same=query == "alike",
+                )
             case Prefer(query=query, better=answer, mode=mode):
                 self.modes.append(mode)
                 self.kept.append((query, answer))
@@ -100,7 +115,11 @@ class Engine:
         )
 
 
-async def opened(pilot: Pilot[Any], screen: AskingScreen[Any], text: str) -> list[Any]:
+async def opened(
+    pilot: Pilot[Any],
+    screen: AskingScreen[Any],
+    text: str,
+) -> list[Any]:
     closed: list[Any] = []
     pilot.app.push_screen(screen, closed.append)
     await until_text(pilot, text)
@@ -111,7 +130,11 @@ def test_answers_are_kept_in_order_and_taken_back() -> None:
     engine = Engine()
 
     async def story(pilot: Pilot[Any]) -> None:
-        closed = await opened(pilot, ListsScreen(engine), "About one left")
+        closed = await opened(
+            pilot,
+            ListsScreen(engine),
+            "About one left",
+        )
         assert "41 of 71" in text_of(pilot, "#asking-status")
         assert text_of(pilot, "#asking-question") == "one"
         await pilot.press("1")
@@ -124,11 +147,19 @@ def test_answers_are_kept_in_order_and_taken_back() -> None:
         await until_text(pilot, "About three left")
         assert not closed
         await pilot.press("equals_sign")
-        await until(pilot, lambda: not pilot.app.screen.query_one("#lists").display, "the end")
+        await until(
+            pilot,
+            lambda: not pilot.app.screen.query_one("#lists").display,
+            "the end",
+        )
         assert engine.shown().sentence() in text_of(pilot, "#asking-note")
         await pilot.press("1")
         await pilot.press("escape")
-        await until(pilot, lambda: closed, "that the screen is closed")
+        await until(
+            pilot,
+            lambda: closed,
+            "that the screen is closed",
+        )
         assert closed == [True]
 
     drive(story)
@@ -139,7 +170,11 @@ def test_lists_of_either_search_mode_are_compared() -> None:
     engine = Engine()
 
     async def story(pilot: Pilot[Any]) -> None:
-        closed = await opened(pilot, ListsScreen(engine), "Lists of hybrid search")
+        closed = await opened(
+            pilot,
+            ListsScreen(engine),
+            "Lists of hybrid search",
+        )
         await until_text(pilot, "About one left")
         await pilot.press("1")
         await until_text(pilot, "About two left")
@@ -152,7 +187,11 @@ def test_lists_of_either_search_mode_are_compared() -> None:
         await until_text(pilot, "Lists of hybrid search")
         await until_text(pilot, "About one left")
         await pilot.press("escape")
-        await until(pilot, lambda: closed, "that the screen is closed")
+        await until(
+            pilot,
+            lambda: closed,
+            "that the screen is closed",
+        )
         assert closed == [True], "answers were given before the mode was changed"
 
     drive(story)
@@ -161,10 +200,18 @@ def test_lists_of_either_search_mode_are_compared() -> None:
 
 def test_it_says_that_generated_queries_can_only_speak_against() -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        await opened(pilot, ListsScreen(Engine(generated=True)), "About one left")
+        await opened(
+            pilot,
+            ListsScreen(Engine(generated=True)),
+            "About one left",
+        )
         assert ONLY_AGAINST in text_of(pilot, "#asking-status")
         pilot.app.pop_screen()
-        await opened(pilot, ListsScreen(Engine()), "About one left")
+        await opened(
+            pilot,
+            ListsScreen(Engine()),
+            "About one left",
+        )
         assert ONLY_AGAINST not in text_of(pilot, "#asking-status")
 
     drive(story)
@@ -174,7 +221,11 @@ def test_nothing_says_what_the_answers_show_until_it_is_asked_for() -> None:
     engine = Engine()
 
     async def story(pilot: Pilot[Any]) -> None:
-        await opened(pilot, ListsScreen(engine), "About one left")
+        await opened(
+            pilot,
+            ListsScreen(engine),
+            "About one left",
+        )
         await pilot.press("1")
         await until_text(pilot, "About two left")
         sentence = engine.shown().sentence()
@@ -192,7 +243,11 @@ def test_nothing_says_what_the_answers_show_until_it_is_asked_for() -> None:
 )
 def test_lists_stand_side_by_side_if_they_fit(size: tuple[int, int], side_by_side: bool) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        await opened(pilot, ListsScreen(Engine()), "About one left")
+        await opened(
+            pilot,
+            ListsScreen(Engine()),
+            "About one left",
+        )
         first = pilot.app.screen.query_one("#first-list").region
         second = pilot.app.screen.query_one("#second-list").region
         assert (first.y == second.y) == side_by_side
@@ -204,11 +259,19 @@ def test_lists_stand_side_by_side_if_they_fit(size: tuple[int, int], side_by_sid
 
 def test_text_of_documents_is_shown_as_it_is() -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        await opened(pilot, ListsScreen(Engine()), "About one left")
+        await opened(
+            pilot,
+            ListsScreen(Engine()),
+            "About one left",
+        )
         assert "[@click=app.quit]quit[/]" in text_of(pilot, "#first-list")
         assert "\x1b" not in screen_text(pilot.app)  # type: ignore[arg-type]
         pilot.app.pop_screen()
-        await opened(pilot, PassagesScreen(Engine()), "passage 1")
+        await opened(
+            pilot,
+            PassagesScreen(Engine()),
+            "passage 1",
+        )
         assert "[@click=app.quit]quit[/]" in text_of(pilot, "#passage-text")
 
     drive(story)
@@ -218,17 +281,33 @@ def test_a_question_of_ones_own_is_asked_next_and_one_that_needs_no_look_is_not(
     engine = Engine()
 
     async def story(pilot: Pilot[Any]) -> None:
-        await opened(pilot, ListsScreen(engine), "About one left")
-        await pilot.press("i", *"alike", "enter")
+        await opened(
+            pilot,
+            ListsScreen(engine),
+            "About one left",
+        )
+        await pilot.press(
+            "i",
+            *"alike",
+            "enter",
+        )
         await until(
             pilot, lambda: "alike" in text_of(pilot, "#asking-status"), "that it needs no look"
         )
         assert text_of(pilot, "#asking-question") == "one"
-        await pilot.press("i", *"2nd", "enter")
+        await pilot.press(
+            "i",
+            *"2nd",
+            "enter",
+        )
         await until_text(pilot, "About 2nd left")
         await pilot.press("1")
         await until_text(pilot, "About one left")
-        await pilot.press("i", *"12", "escape")
+        await pilot.press(
+            "i",
+            *"12",
+            "escape",
+        )
         assert pilot.app.screen.query_one("#asking-own").value == "12"  # type: ignore[attr-defined]
 
     drive(story)
@@ -239,7 +318,11 @@ def test_passages_are_right_or_wrong() -> None:
     engine = Engine(questions=("one", "two"))
 
     async def story(pilot: Pilot[Any]) -> None:
-        closed = await opened(pilot, PassagesScreen(engine), "passage 1")
+        closed = await opened(
+            pilot,
+            PassagesScreen(engine),
+            "passage 1",
+        )
         assert "41 of 71" in text_of(pilot, "#asking-status")
         for key, following in (
             ("y", "passage 2"),
@@ -253,7 +336,11 @@ def test_passages_are_right_or_wrong() -> None:
             )
         assert text_of(pilot, "#asking-question") == "two"
         await pilot.press("escape")
-        await until(pilot, lambda: closed, "that the screen is closed")
+        await until(
+            pilot,
+            lambda: closed,
+            "that the screen is closed",
+        )
 
     drive(story)
     assert engine.kept == [("one 1", True), ("one 2", False), ("one 2", None)]
@@ -261,9 +348,17 @@ def test_passages_are_right_or_wrong() -> None:
 
 def test_an_error_is_shown_in_place_and_esc_leaves() -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        closed = await opened(pilot, ListsScreen(Engine(fails=True)), "Nothing was trained.")
+        closed = await opened(
+            pilot,
+            ListsScreen(Engine(fails=True)),
+            "Nothing was trained.",
+        )
         await pilot.press("1", "e", "escape")
-        await until(pilot, lambda: closed, "that the screen is closed")
+        await until(
+            pilot,
+            lambda: closed,
+            "that the screen is closed",
+        )
         assert closed == [False]
 
     drive(story)

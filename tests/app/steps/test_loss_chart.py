@@ -34,7 +34,11 @@ class ChartApp(App[None]):
         self.theme = DARK.name
 
 
-def charted(*curves: Curve, size: tuple[int, int] = (80, 24), theme: str = DARK.name) -> list[str]:
+def charted(
+    *curves: Curve,
+    size: tuple[int, int] = (80, 24),
+    theme: str = DARK.name,
+) -> list[str]:
     """What the chart shows of each curve, one after another."""
 
     async def run() -> list[str]:
@@ -78,7 +82,11 @@ def test_the_chart_shows_both_curves_and_the_best_step(
     curve = Curve(
         "f", falling(100), [check(n, 40 + n / 5, best=n == 80) for n in range(0, 101, 20)]
     )
-    (shown,) = charted(curve, size=size, theme=theme)
+    (shown,) = charted(
+        curve,
+        size=size,
+        theme=theme,
+    )
     lines = shown.splitlines()
     assert len(lines) == size[1]
     assert max(map(len, lines), default=0) <= size[0]
@@ -108,7 +116,11 @@ def test_the_second_curve_is_the_hit_rate() -> None:
 
 
 def test_a_long_curve_costs_no_more_than_a_short_one() -> None:
-    curve = Curve("f", falling(100_000), [check(n, 50.0) for n in range(0, 100_000, 50)])
+    curve = Curve(
+        "f",
+        falling(100_000),
+        [check(n, 50.0) for n in range(0, 100_000, 50)],
+    )
     (shown,) = charted(curve)
     assert "80000" in shown
     assert "1000\n" not in shown + "\n"  # no number that is cut
@@ -152,7 +164,11 @@ def test_a_chart_that_is_given_many_curves_at_once_makes_its_drawings_once() -> 
 
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (30, 5), (54, 7), (41, 8)])
 def test_a_small_place_breaks_nothing(size: tuple[int, int]) -> None:
-    curve = Curve("f", falling(30), [check(0, 1.0), check(10, 2.0, best=True)])
+    curve = Curve(
+        "f",
+        falling(30),
+        [check(0, 1.0), check(10, 2.0, best=True)],
+    )
     (screen,) = charted(curve, size=size)
     lines = screen.splitlines()
     assert len(lines) <= size[1]

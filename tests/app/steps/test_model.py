@@ -67,11 +67,23 @@ async def model_step(pilot: Pilot[Any]) -> ModelPane:
     )
     screen = app.screen
     assert isinstance(screen, ProjectScreen)
-    await until(pilot, lambda: screen.pane is not None, "the first step")
+    await until(
+        pilot,
+        lambda: screen.pane is not None,
+        "the first step",
+    )
     screen.action_go("model")
-    await until(pilot, lambda: isinstance(screen.pane, ModelPane), "the step")
+    await until(
+        pilot,
+        lambda: isinstance(screen.pane, ModelPane),
+        "the step",
+    )
     assert isinstance(screen.pane, ModelPane)
-    await until(pilot, lambda: "memory" in note_of(screen.pane, "machine"), "the doctor's findings")
+    await until(
+        pilot,
+        lambda: "memory" in note_of(screen.pane, "machine"),
+        "the doctor's findings",
+    )
     found = screen.pane.query_one(ModelList)
     await until(
         pilot,
@@ -90,11 +102,19 @@ def written(project: Path) -> dict[str, Any]:
     return tomllib.loads((project / "project.toml").read_text(encoding="utf-8"))
 
 
-async def typed(pilot: Pilot[Any], name: str, text: str) -> None:
+async def typed(
+    pilot: Pilot[Any],
+    name: str,
+    text: str,
+) -> None:
     field = pilot.app.screen.query_one(f"#{name}")
     field.value = text[:-1]  # type: ignore[attr-defined]
     field.focus()
-    await pilot.press("end", text[-1], "enter")
+    await pilot.press(
+        "end",
+        text[-1],
+        "enter",
+    )
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
@@ -115,7 +135,12 @@ def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen.is_at("queries"))  # type: ignore[attr-defined]
 
-    drive(story, finished_project, size, step="model")
+    drive(
+        story,
+        finished_project,
+        size,
+        step="model",
+    )
 
 
 @pytest.mark.usefixtures("known_machine")
@@ -125,15 +150,27 @@ def test_a_change_is_shown_before_it_is_written(finished_project: Path) -> None:
         row = pane.query_one("#model-preset", ChoiceRow)
         change = pane.query_one(ChangeLine)
         await choose(pilot, "model-preset", "paper")
-        await until(pilot, lambda: change.has_class("-asking"), "the question")
+        await until(
+            pilot,
+            lambda: change.has_class("-asking"),
+            "the question",
+        )
         effect = str(change.query_one(".change-effect").render())
         assert [step.key for step in STEPS if step.title in effect] == ["train", "result"]
         assert written(finished_project)["training"]["preset"] == "quick"
         await pilot.press("right", "enter")
-        await until(pilot, lambda: row.value == "quick", "the row as it was")
+        await until(
+            pilot,
+            lambda: row.value == "quick",
+            "the row as it was",
+        )
         assert pilot.app.focused is row
         await choose(pilot, "model-preset", "paper")
-        await until(pilot, lambda: change.has_class("-asking"), "the question again")
+        await until(
+            pilot,
+            lambda: change.has_class("-asking"),
+            "the question again",
+        )
         await pilot.press("enter")
         await until(
             pilot,
@@ -157,7 +194,11 @@ def test_what_makes_nothing_stale_is_written_at_once(new_project: Path) -> None:
             lambda: written(new_project)["encoder"]["dtype"] == "float16",
             "float16 in project.toml",
         )
-        await until(pilot, lambda: "float16" in note_of(pane, "device-note"), "the reason")
+        await until(
+            pilot,
+            lambda: "float16" in note_of(pane, "device-note"),
+            "the reason",
+        )
         assert note_of(pane, "device-note").startswith("✗")
 
     drive(story, new_project, step="model")
@@ -172,9 +213,21 @@ def test_a_folder_that_is_no_model_is_refused_with_the_reason(
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await model_step(pilot)
-        await typed(pilot, "model-folder", str(tmp_path / "nothing"))
-        await until(pilot, lambda: note_of(pane, "model-note").startswith("✗"), "the first reason")
-        await typed(pilot, "model-folder", str(broken))
+        await typed(
+            pilot,
+            "model-folder",
+            str(tmp_path / "nothing"),
+        )
+        await until(
+            pilot,
+            lambda: note_of(pane, "model-note").startswith("✗"),
+            "the first reason",
+        )
+        await typed(
+            pilot,
+            "model-folder",
+            str(broken),
+        )
         await until(
             pilot, lambda: "[@click=app.quit]m[" in note_of(pane, "model-note"), "the second reason"
         )
@@ -197,7 +250,11 @@ def test_another_model_is_taken_after_a_look(
         pane = await model_step(pilot)
         screen = pilot.app.screen
         await choose(pilot, "model-encoder", "bundled")
-        await until(pilot, lambda: pane.query_one(ChangeLine).has_class("-asking"), "the question")
+        await until(
+            pilot,
+            lambda: pane.query_one(ChangeLine).has_class("-asking"),
+            "the question",
+        )
         screen.action_go("documents")  # type: ignore[attr-defined]  # away without Apply
         await until(
             pilot,
@@ -205,9 +262,21 @@ def test_another_model_is_taken_after_a_look(
             "the row as it was",
         )
         screen.action_go("model")  # type: ignore[attr-defined]
-        await until(pilot, lambda: pilot.app.focused is pane.query_one("#primary"), "the step")
-        await typed(pilot, "model-folder", str(other))
-        await until(pilot, lambda: pane.query_one(ChangeLine).has_class("-asking"), "the question")
+        await until(
+            pilot,
+            lambda: pilot.app.focused is pane.query_one("#primary"),
+            "the step",
+        )
+        await typed(
+            pilot,
+            "model-folder",
+            str(other),
+        )
+        await until(
+            pilot,
+            lambda: pane.query_one(ChangeLine).has_class("-asking"),
+            "the question",
+        )
         assert "✓ other" in note_of(pane, "model-note")
         await pilot.press("enter")
         await until(
@@ -217,7 +286,11 @@ def test_another_model_is_taken_after_a_look(
         await choose(
             pilot, "model-encoder", "bundled"
         )  # its tokenizer is another one: the chunks become stale, too
-        await until(pilot, lambda: pane.query_one(ChangeLine).has_class("-asking"), "the question")
+        await until(
+            pilot,
+            lambda: pane.query_one(ChangeLine).has_class("-asking"),
+            "the question",
+        )
         await pilot.press("enter")
         await until(
             pilot, lambda: "model" not in written(finished_project)["encoder"], "the default model"
@@ -246,7 +319,11 @@ def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: 
         change.propose({"training.preset": "cl"})
         await pilot.press("f5")
         let.set()
-        await until(pilot, lambda: change.has_class("-asking"), "the question")
+        await until(
+            pilot,
+            lambda: change.has_class("-asking"),
+            "the question",
+        )
         assert pilot.app.focused is before
         change.propose({"training.preset": "cl"})
         await until(
@@ -270,7 +347,11 @@ def test_a_row_of_choices_is_chosen_by_mouse_too(new_project: Path) -> None:
             pilot, lambda: written(new_project)["training"]["preset"] == "standard", "standard"
         )
         await pilot.click(row, offset=(column, 0))
-        await until(pilot, lambda: written(new_project)["training"]["preset"] == "quick", "quick")
+        await until(
+            pilot,
+            lambda: written(new_project)["training"]["preset"] == "quick",
+            "quick",
+        )
 
     drive(story, new_project, step="model")
 
@@ -287,7 +368,11 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
     async def story(pilot: Pilot[Any]) -> None:
         pane = await model_step(pilot)
         models = pane.query_one("#models", OptionList)
-        await until(pilot, lambda: models.option_count > 3, "broken, english and the bundled one")
+        await until(
+            pilot,
+            lambda: models.option_count > 3,
+            "broken, english and the bundled one",
+        )
         offers = [str(option.prompt) for option in models.options[3:]]
         assert {row[0] for row in offers} == {"⇣"}
         rows = [str(option.prompt) for option in models.options[:3]]
@@ -316,16 +401,28 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
         change = pane.query_one(ChangeLine)
         await choose(pilot, "model-encoder", "server")
         await typed(pilot, "model-endpoint", "http://127.0.0.1:9/v1")
-        await until(pilot, lambda: change.has_class("-asking"), "the question")
+        await until(
+            pilot,
+            lambda: change.has_class("-asking"),
+            "the question",
+        )
         await pilot.press("enter")
-        await until(pilot, lambda: "endpoint" in written(finished_project)["encoder"], "the server")
+        await until(
+            pilot,
+            lambda: "endpoint" in written(finished_project)["encoder"],
+            "the server",
+        )
         assert pane.query_one("#model-encoder", ChoiceRow).value == "server"
         await until(
             pilot, lambda: "127.0.0.1:9" in note_of(pane, "model-note"), "what the server cannot do"
         )
 
         await choose(pilot, "model-encoder", "folder")
-        await typed(pilot, "model-folder", str(other))
+        await typed(
+            pilot,
+            "model-folder",
+            str(other),
+        )
         await until(
             pilot,
             lambda: "endpoint" not in written(finished_project)["encoder"],
@@ -335,7 +432,12 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
     drive(story, finished_project, step="model")
 
 
-def finding(topic: str, state: str, found: str, follows: str) -> Finding:
+def finding(
+    topic: str,
+    state: str,
+    found: str,
+    follows: str,
+) -> Finding:
     return Finding(topic, state, found, follows)
 
 
@@ -373,7 +475,11 @@ def test_problems_have_a_sign_and_come_first() -> None:
     ],
 )
 def test_a_line_goes_on_under_its_text(width: int, rows: list[str]) -> None:
-    line = Content.assemble("✓ ", ("memory: ", "bold"), "9 GB free, more than enough")
+    line = Content.assemble(
+        "✓ ",
+        ("memory: ", "bold"),
+        "9 GB free, more than enough",
+    )
     broken = wrap_hanging(line, width)
     assert broken.plain.split("\n") == rows
     assert {broken.plain[span.start : span.end].strip() for span in broken.spans} == {"memory:"}
@@ -423,7 +529,12 @@ def test_six_keys_lead_from_an_encoder_of_the_catalogue_to_hits_in_german(
         pane = await model_step(pilot)
         await choose(pilot, "model-encoder", "folder")
         models = pane.query_one("#models", OptionList)
-        await until(pilot, lambda: models.option_count > 3, "the encoders", 60)
+        await until(
+            pilot,
+            lambda: models.option_count > 3,
+            "the encoders",
+            60,
+        )
         rows = [str(option.prompt) for option in models.options]
         (place,) = (number for number, row in enumerate(rows) if NAME in row)
         assert "German" in rows[place]
@@ -432,7 +543,11 @@ def test_six_keys_lead_from_an_encoder_of_the_catalogue_to_hits_in_german(
         models.focus()
         models.highlighted = place
         await press("enter")
-        await until(pilot, lambda: "488.0 MB" in note_of(pane, "model-note"), "what it means")
+        await until(
+            pilot,
+            lambda: "488.0 MB" in note_of(pane, "model-note"),
+            "what it means",
+        )
         assert hub.requests == []
         await press("enter")
         change = pane.query_one(ChangeLine)
@@ -452,7 +567,11 @@ def test_six_keys_lead_from_an_encoder_of_the_catalogue_to_hits_in_german(
         )
         await press("7")
         search = pilot.app.screen.pane  # type: ignore[attr-defined]
-        await until(pilot, lambda: search.query_one("#primary").display, "the offer to read")
+        await until(
+            pilot,
+            lambda: search.query_one("#primary").display,
+            "the offer to read",
+        )
         await press("enter")
         # The letters of the query are not counted.
         await pilot.press(*QUERY)
@@ -476,13 +595,26 @@ def test_a_fetch_that_fails_is_said_and_changes_nothing(
     known_machine: None, monkeypatch: pytest.MonkeyPatch, new_project: Path
 ) -> None:
     monkeypatch.setenv("BMEMBED_OFFLINE", "1")
-    offer = EncoderOffer(NAME, 488_000_000, "many languages", 384, 512, True, 1.0)
+    offer = EncoderOffer(
+        NAME,
+        488_000_000,
+        "many languages",
+        384,
+        512,
+        True,
+        1.0,
+    )
     before = (new_project / "project.toml").read_text()
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await model_step(pilot)
         pane.fetch(offer)
-        await until(pilot, lambda: "BMEMBED_OFFLINE" in note_of(pane, "model-note"), "why not", 60)
+        await until(
+            pilot,
+            lambda: "BMEMBED_OFFLINE" in note_of(pane, "model-note"),
+            "why not",
+            60,
+        )
         assert "engine models add" in note_of(pane, "model-note")
 
     drive(story, new_project, step="model")

@@ -36,11 +36,19 @@ def test_a_key_shows_the_prompts_and_closes_them(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await queries_step(pilot)
         await pilot.press("p")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PromptsDialog), "the prompts")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, PromptsDialog),
+            "the prompts",
+        )
         text = pilot.app.screen.query_one(TextArea).text
         for name in ("events", "questions"):
             assert asset_path(f"prompts/{name}.txt").read_text(encoding="utf-8").strip() in text
         await pilot.press("p")
-        await until(pilot, lambda: not isinstance(pilot.app.screen, PromptsDialog), "the step")
+        await until(
+            pilot,
+            lambda: not isinstance(pilot.app.screen, PromptsDialog),
+            "the step",
+        )
 
     drive(story, new_project)

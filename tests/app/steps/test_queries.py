@@ -43,7 +43,11 @@ HOSTILE = "[@click=app.quit]x[/] \x1b[31m\u202eevil [/"
 async def table_of(pilot: Pilot[Any]) -> QueryTable:
     pane = await queries_step(pilot)
     table = pane.query_one(QueryTable)
-    await until(pilot, lambda: table.current is not None, "the queries")
+    await until(
+        pilot,
+        lambda: table.current is not None,
+        "the queries",
+    )
     return table
 
 
@@ -66,12 +70,24 @@ def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -
         assert table.total == len(queries)
         assert numbers(text_of(pilot, "#list-counts"))[0] == len(queries)
         await choose(pilot, "list-kind", "claim")
-        await until(pilot, lambda: table.total == len(by_kind), "the claims")
+        await until(
+            pilot,
+            lambda: table.total == len(by_kind),
+            "the claims",
+        )
         await choose(pilot, "list-split", "train")
-        await until(pilot, lambda: table.total == len(by_both), "the claims that are trained on")
+        await until(
+            pilot,
+            lambda: table.total == len(by_both),
+            "the claims that are trained on",
+        )
         await pilot.press("slash")
         await pilot.press(*word)
-        await until(pilot, lambda: table.total == len(left), "those with the word")
+        await until(
+            pilot,
+            lambda: table.total == len(left),
+            "those with the word",
+        )
         await until(
             pilot,
             lambda: table.current is not None and table.current.id == left[0].id,
@@ -114,11 +130,23 @@ def test_filters_show_counts_if_they_fit(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await table_of(pilot)
         row = pilot.app.screen.query_one("#list-split", ChoiceRow)
-        await until(pilot, lambda: numbers(str(row.render())), "the counts")
+        await until(
+            pilot,
+            lambda: numbers(str(row.render())),
+            "the counts",
+        )
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: not numbers(str(row.render())), "no counts")
+        await until(
+            pilot,
+            lambda: not numbers(str(row.render())),
+            "no counts",
+        )
         await pilot.resize_terminal(120, 40)
-        await until(pilot, lambda: numbers(str(row.render())), "the counts again")
+        await until(
+            pilot,
+            lambda: numbers(str(row.render())),
+            "the counts again",
+        )
 
     drive(story, finished_project, step="queries")
 
@@ -138,16 +166,33 @@ def test_queries_that_were_left_out_are_listed_with_their_reasons(finished_proje
     async def story(pilot: Pilot[Any]) -> None:
         table = await table_of(pilot)
         await choose(pilot, "list-split", "left out")
-        await until(pilot, lambda: table.total == 3, "those left out")
-        await until(pilot, lambda: lost[0][1] in text_of(pilot, "#list-detail"), "the reason")
+        await until(
+            pilot,
+            lambda: table.total == 3,
+            "those left out",
+        )
+        await until(
+            pilot,
+            lambda: lost[0][1] in text_of(pilot, "#list-detail"),
+            "the reason",
+        )
         assert lost[0][0].text in shown(pilot)
         assert numbers(text_of(pilot, "#list-found")) == [3, 3]
         table.focus()
-        await pilot.press("down", "space", "x", "enter")
+        await pilot.press(
+            "down",
+            "space",
+            "x",
+            "enter",
+        )
         await pilot.pause()
         assert isinstance(pilot.app.screen, ProjectScreen), "they can be neither deleted nor edited"
         await choose(pilot, "list-split", "all")
-        await until(pilot, lambda: table.total == len(queries), "the queries")
+        await until(
+            pilot,
+            lambda: table.total == len(queries),
+            "the queries",
+        )
 
     drive(story, finished_project, step="queries")
     assert len(stored(finished_project)) == len(queries)
@@ -169,7 +214,11 @@ def test_an_import_reports_that_the_queries_are_stale(
         await until(
             pilot, lambda: pilot.app.screen.query_one("#source-import").display, "the field"
         )
-        await typed(pilot, "source-import", str(file))
+        await typed(
+            pilot,
+            "source-import",
+            str(file),
+        )
         await until(
             pilot, lambda: text_of(pilot, "#source-note") == IMPORTED + IMPORT_STALE, "the note"
         )
@@ -184,16 +233,28 @@ def test_a_query_is_edited_next_to_its_chunk(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         table = await table_of(pilot)
         await pilot.press("e")
-        await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, EditQueryDialog),
+            "the dialog",
+        )
         await until_text(pilot, first.evidence.split()[0])
         text = pilot.app.screen.query_one(QueryText)
         assert text.text == first.text
         text.text = second.text
         await pilot.press("enter")
-        await until(pilot, lambda: text_of(pilot, "#edit-note").startswith("✗"), "the error")
+        await until(
+            pilot,
+            lambda: text_of(pilot, "#edit-note").startswith("✗"),
+            "the error",
+        )
         text.text = NEW_TEXT
         await pilot.press("enter")
-        await until(pilot, lambda: table.current and table.current.text == NEW_TEXT, "the text")
+        await until(
+            pilot,
+            lambda: table.current and table.current.text == NEW_TEXT,
+            "the text",
+        )
         screen = pilot.app.screen
         await until(pilot, lambda: screen.status.state("rank") == "stale", "stale ranking")  # type: ignore[attr-defined]
 
@@ -209,7 +270,11 @@ def editing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> asyncio.Event:
 
     async def call(self: ScriptedClient, method: str, **params: Any) -> Any:
         if method != "edit_query":
-            return await answer(self, method, **params)
+            return await answer(
+                self,
+                method,
+                **params,
+            )
         await saved.wait()
         return {**await answer(self, "query", id=params["id"]), "text": params["text"]}
 
@@ -219,7 +284,11 @@ def editing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> asyncio.Event:
 
 async def dialog_of(pilot: Pilot[Any]) -> EditQueryDialog:
     pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "queries")  # type: ignore[attr-defined]
-    await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+    await until(
+        pilot,
+        lambda: isinstance(pilot.app.screen, ProjectScreen),
+        "the project",
+    )
     await until(
         pilot,
         lambda: (
@@ -227,7 +296,11 @@ async def dialog_of(pilot: Pilot[Any]) -> EditQueryDialog:
         ),
     )
     await pilot.press("e")
-    await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
+    await until(
+        pilot,
+        lambda: isinstance(pilot.app.screen, EditQueryDialog),
+        "the dialog",
+    )
     dialog = pilot.app.screen
     assert isinstance(dialog, EditQueryDialog)
     return dialog
@@ -248,10 +321,18 @@ def test_escape_while_a_query_is_saved_closes_only_the_dialog(
             await pilot.pause()
         saved.set()
         if has_error_on_top:
-            await until(pilot, lambda: dialog.changed is not None, "the answer")
+            await until(
+                pilot,
+                lambda: dialog.changed is not None,
+                "the answer",
+            )
             assert len(pilot.app.screen_stack) == 4, "first screen, project, dialog, error"
             await pilot.press("escape")
-        await until(pilot, lambda: dialog not in pilot.app.screen_stack, "the end of the dialog")
+        await until(
+            pilot,
+            lambda: dialog not in pilot.app.screen_stack,
+            "the end of the dialog",
+        )
         await pilot.pause(0.2)
         assert isinstance(pilot.app.screen, ProjectScreen)
 
@@ -265,18 +346,42 @@ def test_leaving_a_changed_query_asks_first(
         editing(monkeypatch, tmp_path)
         dialog = await dialog_of(pilot)
         await pilot.press("x", "escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, QuestionDialog),
+            "the question",
+        )
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen is dialog, "the dialog again")
+        await until(
+            pilot,
+            lambda: pilot.app.screen is dialog,
+            "the dialog again",
+        )
         assert dialog.query_one(QueryText).text.endswith("x")
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, QuestionDialog),
+            "the question",
+        )
         await pilot.press("right", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the table")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, ProjectScreen),
+            "the table",
+        )
         await pilot.press("e")
-        await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, EditQueryDialog),
+            "the dialog",
+        )
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "no question")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, ProjectScreen),
+            "no question",
+        )
 
     drive(story)
 
@@ -298,12 +403,24 @@ def test_queries_are_deleted_after_a_question_and_only_in_the_table(finished_pro
             await pilot.press(*marks)
             assert not isinstance(pilot.app.screen, QuestionDialog)
             await pilot.press("x", "x")
-            await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+            await until(
+                pilot,
+                lambda: isinstance(pilot.app.screen, QuestionDialog),
+                "the question",
+            )
             assert numbers(text_of(pilot, ".dialog-title")) == [2 if "space" in marks else 1]
             await pilot.press(*keys)
             await until(pilot, lambda total=total: table.total == total and table.current)  # type: ignore[misc]
-            await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the table")
-        await until(pilot, lambda: not table.marked, "no marks")
+            await until(
+                pilot,
+                lambda: isinstance(pilot.app.screen, ProjectScreen),
+                "the table",
+            )
+        await until(
+            pilot,
+            lambda: not table.marked,
+            "no marks",
+        )
 
     drive(story, finished_project, step="queries")
     assert [query.id for query in stored(finished_project)] == [ids[2], *ids[4:]]
@@ -314,7 +431,11 @@ def test_nothing_is_deleted_during_a_run(finished_project: Path) -> None:
         table = await table_of(pilot)
         pane = pilot.app.screen.query_one(QueriesPane)
         table.focus()
-        await until(pilot, lambda: table.has_focus, "the focus")
+        await until(
+            pilot,
+            lambda: table.has_focus,
+            "the focus",
+        )
         assert pane.check_action("delete", ())
         help_text, _ = pane.palette_commands()["Queries: delete"]
         assert {"x", "Del"} <= set(help_text.split()), "all keys are named, as the footer has them"
@@ -335,19 +456,36 @@ def test_eight_thousand_queries_are_read_a_page_at_a_time(finished_project: Path
         assert len(table.queries) == PAGE
         table.focus()
         await pilot.press("end")
-        await until(pilot, lambda: len(table.queries) == 2 * PAGE, "the second page")
+        await until(
+            pilot,
+            lambda: len(table.queries) == 2 * PAGE,
+            "the second page",
+        )
         assert table.current is not None
         assert table.current.text == "query number 99"
         await pilot.press(*["pagedown"] * 12)
-        await until(pilot, lambda: len(table.queries) >= 3 * PAGE, "more pages")
+        await until(
+            pilot,
+            lambda: len(table.queries) >= 3 * PAGE,
+            "more pages",
+        )
         assert table.current.text == f"query number {table.cursor_row}"
         table.scroll_to(y=0, animate=False)
         await until_text(pilot, "query number 3 ")
         table.scroll_end(animate=False)  # by the wheel: the cursor stays, what is in sight comes
         held = len(table.queries)
-        await until(pilot, lambda: len(table.queries) > held, "the page in sight")
+        await until(
+            pilot,
+            lambda: len(table.queries) > held,
+            "the page in sight",
+        )
 
-    drive(story, finished_project, (100, 30), step="queries")
+    drive(
+        story,
+        finished_project,
+        (100, 30),
+        step="queries",
+    )
 
 
 def test_hostile_queries_show_as_typed(finished_project: Path) -> None:
@@ -381,7 +519,11 @@ def status(**states: str) -> ProjectStatus:
 
 def test_the_state_of_the_queries_follows_stages_and_run() -> None:
     run = RunState()
-    done = status(ingest="done", index="done", generate="done")
+    done = status(
+        ingest="done",
+        index="done",
+        generate="done",
+    )
     assert find_queries_state(ProjectStatus(), run, False) == "unknown"
     assert (
         find_queries_state(status(ingest="to do", index="to do", generate="to do"), run, False)
@@ -389,7 +531,11 @@ def test_the_state_of_the_queries_follows_stages_and_run() -> None:
     )
     assert find_queries_state(done, run, False) == "made"
     assert find_queries_state(done, run, True) == "running"  # being started
-    stale = status(ingest="done", index="done", generate="stale")
+    stale = status(
+        ingest="done",
+        index="done",
+        generate="stale",
+    )
     assert find_queries_state(stale, run, False) == "stale"
     assert find_queries_state(replace(stale, counts={"queries": 0}), run, False) == "new"
     assert format_state("made", replace(done, counts={"queries": 0}), run).plain.startswith("✗")
@@ -415,8 +561,18 @@ def test_the_state_of_the_queries_follows_stages_and_run() -> None:
 
 
 def test_choices_and_warnings_of_a_language_model_are_shown() -> None:
-    backend = Choice(stage="generate", setting="backend", value="gguf", reason="it is named")
-    cost = Choice(stage="generate", setting="cost", value="12 min", reason="31 tokens/s")
+    backend = Choice(
+        stage="generate",
+        setting="backend",
+        value="gguf",
+        reason="it is named",
+    )
+    cost = Choice(
+        stage="generate",
+        setting="cost",
+        value="12 min",
+        reason="31 tokens/s",
+    )
     begun = [
         RunStarted(run="a", stages=["generate"]),
         StageStarted(stage="generate", fingerprint="", reason=""),

@@ -34,7 +34,12 @@ from engine.project.folder import ProjectFolder
 def read_built(new_built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose documents have been read; it has no queries yet."""
     path = Path(shutil.copytree(new_built, tmp_path_factory.mktemp("read") / "handbook"))
-    engine_here("run", str(path), "--only", "ingest,index")
+    engine_here(
+        "run",
+        str(path),
+        "--only",
+        "ingest,index",
+    )
     return path
 
 
@@ -46,7 +51,11 @@ def read_project(read_built: Path, tmp_path: Path) -> Path:
 def test_documents_are_read_first_then_a_sample_comes_by_itself(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await queries_step(pilot)
-        await until(pilot, lambda: pane.state == "unread", "documents that have not been read")
+        await until(
+            pilot,
+            lambda: pane.state == "unread",
+            "documents that have not been read",
+        )
         await until(pilot, lambda: pilot.app.focused is pane.query_one("#primary"))
         await pilot.press("enter")
         await until_seen(
@@ -88,7 +97,12 @@ def test_a_sample_is_shown_next_to_its_chunks(read_project: Path, size: tuple[in
         assert item["queries"][0]["evidence"] in chunk
         assert item["path"] in shown(pilot)
 
-    drive(story, read_project, size, step="queries")
+    drive(
+        story,
+        read_project,
+        size,
+        step="queries",
+    )
 
 
 def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> None:
@@ -119,7 +133,12 @@ def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> 
                 )  # type: ignore[misc]
                 assert samples()
                 await pilot.press(key)
-                await until(pilot, lambda: not samples(), "the end of the process", 20)
+                await until(
+                    pilot,
+                    lambda: not samples(),
+                    "the end of the process",
+                    20,
+                )
                 await until(
                     pilot, lambda: not pane.check_action("stop_sample", ()), "the end of the sample"
                 )
@@ -146,7 +165,11 @@ def test_the_backend_auto_sends_nothing_to_a_server_before_a_sample_is_wanted(
             assert not pane.query_one(QuerySource).sampling
             assert not endpoint.requests
             await pilot.press("s")
-            await until(pilot, lambda: bool(endpoint.requests), "a request")
+            await until(
+                pilot,
+                lambda: bool(endpoint.requests),
+                "a request",
+            )
 
         drive(story, read_project, step="queries")
 
@@ -155,7 +178,11 @@ def test_the_backend_auto_sends_nothing_to_a_server_before_a_sample_is_wanted(
 def test_only_generate_then_the_table(read_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await queries_step(pilot)
-        await until(pilot, lambda: pane.query_one("#only").display, "the button")
+        await until(
+            pilot,
+            lambda: pane.query_one("#only").display,
+            "the button",
+        )
         pane.query_one("#only").focus()
         await pilot.press("enter")
         await until(
@@ -182,7 +209,11 @@ def test_a_source_that_cannot_be_used_is_refused_in_place(
         pane = await queries_step(pilot)
         await sample_of(pilot, pane)
         await choose(pilot, "source-backend", "gguf")
-        await until(pilot, lambda: pilot.app.focused is pane.query_one("#source-gguf"), "the focus")
+        await until(
+            pilot,
+            lambda: pilot.app.focused is pane.query_one("#source-gguf"),
+            "the focus",
+        )
         assert "backend" not in settings(read_project)
         await pilot.press(*"/no/such.gguf", "enter")
         await until(
@@ -199,7 +230,11 @@ def test_a_source_that_cannot_be_used_is_refused_in_place(
         await until(
             pilot, lambda: pilot.app.focused is pane.query_one("#source-import"), "the focus"
         )
-        await typed(pilot, "source-import", str(tmp_path / "bad.jsonl"))
+        await typed(
+            pilot,
+            "source-import",
+            str(tmp_path / "bad.jsonl"),
+        )
         await until(
             pilot,
             lambda: "bad.jsonl" in str(pane.query_one("#source-note").render()),
@@ -208,8 +243,16 @@ def test_a_source_that_cannot_be_used_is_refused_in_place(
         assert settings(read_project)["backend"] == "gguf"
         field = pane.query_one("#source-import")
         field.value = ""  # type: ignore[attr-defined]
-        await typed(pilot, "source-import", str(good))
-        await until(pilot, lambda: settings(read_project)["backend"] == "imported", "the backend")
+        await typed(
+            pilot,
+            "source-import",
+            str(good),
+        )
+        await until(
+            pilot,
+            lambda: settings(read_project)["backend"] == "imported",
+            "the backend",
+        )
         await until(
             pilot,
             lambda: numbers(text_of(pilot, "#source-note")) == [1],
@@ -260,7 +303,11 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         )
         assert "model" not in settings(read_project)
         await pilot.press("down", "enter")
-        await until(pilot, lambda: settings(read_project).get("model") == str(tiny), "the model")
+        await until(
+            pilot,
+            lambda: settings(read_project).get("model") == str(tiny),
+            "the model",
+        )
         assert settings(read_project)["backend"] == "gguf"
         await pilot.press("s")
         await sample_of(pilot, pane)
@@ -279,7 +326,11 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         )
         pane.query_one("#stop").focus()
         await pilot.press("enter")
-        await until(pilot, lambda: pane.host.run_state.over, "the end of the run")
+        await until(
+            pilot,
+            lambda: pane.host.run_state.over,
+            "the end of the run",
+        )
         assert pane.host.run_state.state == "cancelled"
 
     drive(story, read_project, step="queries")

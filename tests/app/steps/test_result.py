@@ -43,11 +43,24 @@ from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import verdict_of
 
 
-def interval(value: float, low: float, high: float) -> dict[str, float]:
-    return {"value": value, "low": low, "high": high}
+def interval(
+    value: float,
+    low: float,
+    high: float,
+) -> dict[str, float]:
+    return {
+        "value": value,
+        "low": low,
+        "high": high,
+    }
 
 
-def gap(value: float, low: float, high: float, verdict: str) -> dict[str, Any]:
+def gap(
+    value: float,
+    low: float,
+    high: float,
+    verdict: str,
+) -> dict[str, Any]:
     return {
         **interval(value, low, high),
         "verdict": verdict,
@@ -57,7 +70,11 @@ def gap(value: float, low: float, high: float, verdict: str) -> dict[str, Any]:
     }
 
 
-def answer(verdict: str = "better", kind: str = "judged", queries: int = 60) -> dict[str, Any]:
+def answer(
+    verdict: str = "better",
+    kind: str = "judged",
+    queries: int = 60,
+) -> dict[str, Any]:
     comparison = {
         "queries": queries,
         "base": "base",
@@ -82,7 +99,12 @@ def answer(verdict: str = "better", kind: str = "judged", queries: int = 60) -> 
         "count_equal": 59,
     }
     sets = [{"name": f"{kind} queries", "kind": kind, "comparison": comparison, "changes": changes}]
-    return {"semantic": "adapted", "hybrid": "base", "query_sets": sets, "folder": "/x"}
+    return {
+        "semantic": "adapted",
+        "hybrid": "base",
+        "query_sets": sets,
+        "folder": "/x",
+    }
 
 
 def read(found: dict[str, Any]) -> EvaluationReport:
@@ -118,7 +140,11 @@ def test_the_report_is_read() -> None:
 )
 def test_what_is_in_use_stands_once_and_is_marked(semantic: str, names: dict[str, bool]) -> None:
     table = read(answer()).query_sets[0].comparison
-    found = list_figures(table, "ndcg@10", own_systems(semantic, "base"))
+    found = list_figures(
+        table,
+        "ndcg@10",
+        own_systems(semantic, "base"),
+    )
     assert {figure.system: figure.in_use for figure in found} == names
     lines = draw_interval_chart(found, 80).plain.splitlines()
     assert [line.startswith("✓") for line in lines] == list(names.values())
@@ -208,7 +234,11 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
         assert text_of(pilot, "#caution")
         return screens
 
-    ndcg, hit, _ = drive(story, finished_project, step="result")
+    ndcg, hit, _ = drive(
+        story,
+        finished_project,
+        step="result",
+    )
     name = f"  {system_of('bm25').short}  "
     line = next(line for line in ndcg.splitlines() if name in line)
     assert f"{bm25['ndcg@10']['value']:.1f}" in line
@@ -223,7 +253,11 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
 def test_on_a_small_screen_what_is_unfolded_is_in_sight(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "result")
-        await until(pilot, lambda: bool(text_of(pilot, "#figures")), "the figures")
+        await until(
+            pilot,
+            lambda: bool(text_of(pilot, "#figures")),
+            "the figures",
+        )
         place = screen.query_one("#result-scroll")
         await pilot.press("f")
         await until(
@@ -232,7 +266,11 @@ def test_on_a_small_screen_what_is_unfolded_is_in_sight(finished_project: Path) 
             "the figures in sight",
         )
 
-    drive(story, finished_project, size=(80, 24))
+    drive(
+        story,
+        finished_project,
+        size=(80, 24),
+    )
 
 
 def test_lists_are_compared_first_in_the_mode_where_nothing_is_proved(
@@ -242,7 +280,11 @@ def test_lists_are_compared_first_in_the_mode_where_nothing_is_proved(
 
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot, "result")
-        await until(pilot, lambda: bool(text_of(pilot, "#figures")), "the figures")
+        await until(
+            pilot,
+            lambda: bool(text_of(pilot, "#figures")),
+            "the figures",
+        )
         await pilot.press("l")
         await until(
             pilot,
@@ -259,7 +301,13 @@ def test_bars_are_drawn_to_scale(width: int) -> None:
         Bar(name, name, Interval(value, 0, 100))
         for name, value in {"a": 0.0, "bb": 50.0, "c": 100.0}.items()
     )
-    shown = ModeVerdict("semantic", "proved", "adapted", "s", bars=bars)
+    shown = ModeVerdict(
+        "semantic",
+        "proved",
+        "adapted",
+        "s",
+        bars=bars,
+    )
     lines = format_verdict(ReportVerdict((shown,)), width).plain.splitlines()
     lengths = [line.count("█") for line in lines if line.startswith("  ")]
     assert lengths == [0, lengths[2] // 2, lengths[2]]
@@ -268,7 +316,11 @@ def test_bars_are_drawn_to_scale(width: int) -> None:
 
 def test_each_mode_has_its_sign_its_sentence_and_its_difference() -> None:
     difference = from_json(Difference, gap(6.7, 3.9, 9.6, "better"))
-    bar = Bar("Keywords", "bm25", Interval(50, 40, 60))
+    bar = Bar(
+        "Keywords",
+        "bm25",
+        Interval(50, 40, 60),
+    )
     outcomes: tuple[Outcome, ...] = get_args(Outcome)
     modes = tuple(
         ModeVerdict(mode, outcome, "x", f"{outcome} sentence.", "judged", 130, (bar,), difference)
@@ -297,7 +349,11 @@ def test_without_measurements_there_are_no_steps() -> None:
 
 @pytest.mark.parametrize("name", get_args(StepName))
 def test_what_to_do_next_names_keys_and_no_commands(name: StepName) -> None:
-    step = NextStep(name, "Do it", ("engine do it",))
+    step = NextStep(
+        name,
+        "Do it",
+        ("engine do it",),
+    )
     (shown,) = format_verdict(ReportVerdict(next_steps=(step,)), 80).plain.splitlines()[-1:]
     assert shown.endswith(f"Do it: {NEXT_STEP_KEYS[name]}." if name in NEXT_STEP_KEYS else "Do it.")
     assert step.format_for_shell == "Do it: 'engine do it'."
@@ -332,7 +388,11 @@ def test_before_an_evaluation_the_step_explains_it(new_project: Path) -> None:
         )
         assert pilot.app.focused is screen.query_one("#result #primary")
 
-    drive(story, new_project, size=(80, 24))
+    drive(
+        story,
+        new_project,
+        size=(80, 24),
+    )
 
 
 def test_how_far_a_comparison_is_stands_above_the_figures(
@@ -345,8 +405,17 @@ def test_how_far_a_comparison_is_stands_above_the_figures(
         screen = await pictures.open_project(pilot)
         screen.go("result")
         pane = screen.query_one(ResultPane)
-        await until(pilot, lambda: screen.pane is pane and pane.query("#outdated"), "the step")
-        counted = Progress(stage="evaluate", done=8, total=300, unit="chunks (adapted)")
+        await until(
+            pilot,
+            lambda: screen.pane is pane and pane.query("#outdated"),
+            "the step",
+        )
+        counted = Progress(
+            stage="evaluate",
+            done=8,
+            total=300,
+            unit="chunks (adapted)",
+        )
         for stage, figures in (("evaluate", [8, 300]), ("train", [])):
             pane.host.run_state = RunState(
                 current=stage, stages={stage: StageRun(stage, progress=counted)}
@@ -363,7 +432,11 @@ def test_an_error_of_the_report_is_shown_once(finished_project: Path) -> None:
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "result")
-        await until(pilot, lambda: "nDCG@10" in text_of(pilot, "#figures-title"), "the figures")
+        await until(
+            pilot,
+            lambda: "nDCG@10" in text_of(pilot, "#figures-title"),
+            "the figures",
+        )
         call = screen.client.call
         broken = [True]
 

@@ -65,7 +65,11 @@ def test_hits_come_while_typing_and_after_the_death_of_the_search_process(
         assert focused(pilot) == "QueryInput"
         pane.query_one(QueryInput).insert_text_at_cursor("ferry palle")
         await pilot.press("t")
-        await until(pilot, lambda: answered_by(pane) == "hybrid", "the fused hits")
+        await until(
+            pilot,
+            lambda: answered_by(pane) == "hybrid",
+            "the fused hits",
+        )
         early = pane.searching.answers.get(
             "bm25"
         )  # asked as well as long as the encoder is not ready
@@ -80,15 +84,31 @@ def test_hits_come_while_typing_and_after_the_death_of_the_search_process(
             assert format_found_by(mode, pane.searching.answers[mode]) == ""
             assert pane.active_list.hits == pane.searching.answers[mode].hits
         assert focused(pilot) == "QueryInput"
-        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder")
+        await until(
+            pilot,
+            lambda: pane.searching.encoder == "ready",
+            "the encoder",
+        )
         process = pane.host.client.process
         assert process is not None
         process.kill()
-        await until(pilot, lambda: pane.searching.encoder == "", "its death to be noticed")
+        await until(
+            pilot,
+            lambda: pane.searching.encoder == "",
+            "its death to be noticed",
+        )
         await search_for(pilot, pane, "s")
-        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder again")
+        await until(
+            pilot,
+            lambda: pane.searching.encoder == "ready",
+            "the encoder again",
+        )
 
-    drive(story, finished_project, size=(80, 24))
+    drive(
+        story,
+        finished_project,
+        size=(80, 24),
+    )
 
 
 def test_what_is_typed_right_after_the_steps_key_stands_in_the_field(
@@ -96,11 +116,19 @@ def test_what_is_typed_right_after_the_steps_key_stands_in_the_field(
 ) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "documents")
-        await until(pilot, lambda: screen.status.done("ingest"), "the status")
+        await until(
+            pilot,
+            lambda: screen.status.done("ingest"),
+            "the status",
+        )
         for key in "7ferry2":  # as fast as the terminal sends it: the step is not drawn yet
             pilot.app.post_message(Key(key, key))
         (pane,) = screen.query(SearchPane)
-        await until(pilot, lambda: pane.mode and pane.question.query == "ferry2", "the query")
+        await until(
+            pilot,
+            lambda: pane.mode and pane.question.query == "ferry2",
+            "the query",
+        )
         assert screen.pane is pane
         await pilot.press("x")
         assert pane.question.query == "ferry2x"
@@ -146,14 +174,22 @@ def test_three_side_by_side_and_one_below_the_other_where_it_is_narrow(
         assert [one.region.y for one in lists] == sorted({one.region.y for one in lists})
         assert all(one.title[:9] in shown(pilot) for hits in lists for one in hits.hits[:2])
 
-    drive(story, finished_project, size=(120, 40))
+    drive(
+        story,
+        finished_project,
+        size=(120, 40),
+    )
 
 
 def test_why_shows_each_rankers_part_and_what_the_adapter_did(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
         await search_for(pilot, pane, "ferry pallet")
-        await until(pilot, lambda: answered_by(pane) == "hybrid", "the fused hits")
+        await until(
+            pilot,
+            lambda: answered_by(pane) == "hybrid",
+            "the fused hits",
+        )
         await pilot.press("down", "w")
         await until_screen(pilot, WhyDialog)
         await until(
@@ -223,7 +259,11 @@ def test_looking_inside_and_judging(
         await pilot.press("down")
         for key in "boiler ro7m":  # as fast as the terminal sends it
             pilot.app.post_message(Key("space" if key == " " else key, key))
-        await until(pilot, lambda: pane.question.query == "boiler ro7m", "the query")
+        await until(
+            pilot,
+            lambda: pane.question.query == "boiler ro7m",
+            "the query",
+        )
         assert focused(pilot) == "QueryInput"
 
     async def judge(pilot: Pilot[Any], pane: SearchPane) -> None:
@@ -238,7 +278,11 @@ def test_looking_inside_and_judging(
             )  # type: ignore[misc]
             assert bool(pane.check_action("judge", (True,))) == offered
         await pilot.press("down", "plus")
-        await until(pilot, lambda: pane.judgments.judged.get(first.chunk_id) is True, "the mark")
+        await until(
+            pilot,
+            lambda: pane.judgments.judged.get(first.chunk_id) is True,
+            "the mark",
+        )
         kept = await pane.ask(ReadJudgments("ferry pallet"))
         assert kept.chunks == {first.chunk_id: True}
         await until(
@@ -267,7 +311,11 @@ def test_looking_inside_and_judging(
         await pilot.pause(0.2)
         assert pane.judgments.judged[first.chunk_id]
         await pilot.press("0")
-        await until(pilot, lambda: first.chunk_id not in pane.judgments.judged, "no mark")
+        await until(
+            pilot,
+            lambda: first.chunk_id not in pane.judgments.judged,
+            "no mark",
+        )
         assert (await pane.ask(ReadJudgments("ferry pallet"))).chunks == {second.chunk_id: False}
         with ProjectFolder.open(finished_project).locked("judging"):
             await pilot.press("plus")
@@ -284,7 +332,11 @@ def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(
 ) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
-        await until(pilot, lambda: pane.query_one("#search-nothing").display, "the offer to read")
+        await until(
+            pilot,
+            lambda: pane.query_one("#search-nothing").display,
+            "the offer to read",
+        )
         await pilot.press("enter")
         await pilot.press(*"fer")  # before there is anything to find
         await until(pilot, lambda: pilot.app.screen.status.built("index"), "the index")  # type: ignore[attr-defined]
@@ -292,7 +344,11 @@ def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(
         await search_for(pilot, pane, "ry pallet")
         assert pane.question.query == "ferry pallet"
         assert pane.active_list.hits[0].path == FERRY
-        await pilot.press("f7", "space", *"zzzqqq")
+        await pilot.press(
+            "f7",
+            "space",
+            *"zzzqqq",
+        )
         pane.search_for("zzzqqq")
         await answered(pilot, pane)
         answer = pane.searching.answers["bm25"]
@@ -310,7 +366,11 @@ def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(
             "hits by meaning",
         )
 
-    drive(story, new_project, size=(80, 24))
+    drive(
+        story,
+        new_project,
+        size=(80, 24),
+    )
 
 
 def test_hits_by_meaning_come_by_themselves_while_documents_are_embedded(
@@ -337,7 +397,11 @@ def test_hits_by_meaning_come_by_themselves_while_documents_are_embedded(
                 ],
             }
 
-        monkeypatch.setattr(screen.client, "call", call)
+        monkeypatch.setattr(
+            screen.client,
+            "call",
+            call,
+        )
         screen.run_state.current = "embed"
         pane = await searching(pilot)
         pane.search_for(scripted.QUERY)
@@ -370,7 +434,11 @@ def test_lists_side_by_side_are_of_the_same_state_of_an_index_that_grows(
                 return found
             return {**found, "notes": [progress[0]]}
 
-        monkeypatch.setattr(screen.client, "call", call)
+        monkeypatch.setattr(
+            screen.client,
+            "call",
+            call,
+        )
         screen.run_state.current = "embed"
         pane = await searching(pilot)
         pane.search_for(scripted.QUERY)
@@ -378,7 +446,11 @@ def test_lists_side_by_side_are_of_the_same_state_of_an_index_that_grows(
         assert pane.searching.answers["hybrid"].note == "early"
         progress[0] = "late"
         await pilot.press("f8")
-        await until(pilot, lambda: not pane.searching.pending, "the answers")
+        await until(
+            pilot,
+            lambda: not pane.searching.pending,
+            "the answers",
+        )
         assert [pane.searching.answers[mode].note for mode in MODES] == ["late"] * 3
         screen.run_state.current = ""
         progress[0] = "over"
@@ -453,7 +525,16 @@ def ordered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_one_key_embeds_and_then_offers_to_adapt(
     new_project: Path, ordered: list[str], monkeypatch: pytest.MonkeyPatch, no_encoder: None
 ) -> None:
-    offer = AdaptationOffer({"train": 900.0}, (), "document", 212, 197, 4.0, 197, ("judge",))
+    offer = AdaptationOffer(
+        {"train": 900.0},
+        (),
+        "document",
+        212,
+        197,
+        4.0,
+        197,
+        ("judge",),
+    )
     measured = asyncio.Event()
 
     async def estimate(*_: str) -> Any:
@@ -461,7 +542,12 @@ def test_one_key_embeds_and_then_offers_to_adapt(
         return to_json(offer)
 
     monkeypatch.setattr("bmembed_tui.dialogs.adapt.run_command", estimate)
-    engine_here("run", str(new_project), "--only", "ingest,index")
+    engine_here(
+        "run",
+        str(new_project),
+        "--only",
+        "ingest,index",
+    )
 
     async def only_read(pilot: Pilot[Any]) -> None:
         await opened(pilot, "search")  # where a project that was only read is opened

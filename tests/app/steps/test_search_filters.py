@@ -81,17 +81,30 @@ def test_filters_and_offered_queries(finished_project: Path) -> None:
         await until(
             pilot, lambda: pane.offered and pane.query_one("#search-offers").display, "the offers"
         )
-        await pilot.press("down", "down", "up", "up")
+        await pilot.press(
+            "down",
+            "down",
+            "up",
+            "up",
+        )
         assert focused(pilot) == "QueryInput"  # up from the first one
         await pilot.press("down", "enter")
         await answered(pilot, pane)
         assert pane.question.query == pane.offered[0]
         assert pilot.app.screen.focused is pane.active_list
         await pilot.press("slash", "ctrl+u")
-        await until(pilot, lambda: pane.query_one("#search-offers").display, "the offers again")
+        await until(
+            pilot,
+            lambda: pane.query_one("#search-offers").display,
+            "the offers again",
+        )
         assert pane.active_list.hits == ()
 
-    drive(story, finished_project, size=(80, 24))
+    drive(
+        story,
+        finished_project,
+        size=(80, 24),
+    )
 
 
 def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
@@ -103,7 +116,11 @@ def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
         await pictures.step("search")(pilot)
         pane = pilot.app.screen.query_one(SearchPane)
         await pilot.press("down", "down")
-        await until(pilot, lambda: pane.active_list.highlighted == 1, "the second hit")
+        await until(
+            pilot,
+            lambda: pane.active_list.highlighted == 1,
+            "the second hit",
+        )
         await pilot.press("f9")
         await until(
             pilot,
@@ -120,7 +137,11 @@ def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
         assert (len(shown), language_name("de") in shown[-1]) == (MAX_FACETS + 3, True)
         facets.focus()
         await pilot.press("end", "enter")
-        await until(pilot, lambda: row.filters.values == (("language", "de"),), "the filter")
+        await until(
+            pilot,
+            lambda: row.filters.values == (("language", "de"),),
+            "the filter",
+        )
 
     drive(story)
 
@@ -159,15 +180,31 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(
             1,
         )
         await pilot.click(facets, offset=(12, 0))
-        await until(pilot, lambda: pane.question.filters.count == 0, "the filter to go")
+        await until(
+            pilot,
+            lambda: pane.question.filters.count == 0,
+            "the filter to go",
+        )
         await answered(pilot, pane)
         await pilot.press("enter")
-        await until(pilot, lambda: pane.question.filters.count == 1, "the filter again")
+        await until(
+            pilot,
+            lambda: pane.question.filters.count == 1,
+            "the filter again",
+        )
         await pilot.click("#filter-clear")
-        await until(pilot, lambda: pane.question.filters.count == 0, "no filter")
+        await until(
+            pilot,
+            lambda: pane.question.filters.count == 0,
+            "no filter",
+        )
         await answered(pilot, pane)
         facets.focus()
-        await until(pilot, lambda: facets.has_focus, "the focus")
+        await until(
+            pilot,
+            lambda: facets.has_focus,
+            "the focus",
+        )
         pane.query_one(FilterRow).show_counts({})
         await until(
             pilot,
@@ -175,9 +212,17 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(
             "the focus to stay in the step",
         )
         await pilot.press("f8")
-        await until(pilot, lambda: pane.mode == "all", "F8 to be heard")
+        await until(
+            pilot,
+            lambda: pane.mode == "all",
+            "F8 to be heard",
+        )
 
-    drive(story, finished_project, size=(80, 24))
+    drive(
+        story,
+        finished_project,
+        size=(80, 24),
+    )
 
 
 def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projects(
@@ -187,7 +232,11 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         """The hits of this project as those of one next to a broken one: the second opens at its
         document.
         """
-        found = Found("x", "bm25", pane.active_list.hits)
+        found = Found(
+            "x",
+            "bm25",
+            pane.active_list.hits,
+        )
         query = pane.question.query
         broken = FoundIn(
             "broken", Path("/broken"), problem=UsageError("It is broken.", code="project-broken")
@@ -198,7 +247,11 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         monkeypatch.setattr(all_projects, "run_command", command)
         await pilot.press("f3")
         screen = await until_screen(pilot, AllProjectsScreen)
-        await until(pilot, lambda: focused(pilot) == "HitList", "its hits")
+        await until(
+            pilot,
+            lambda: focused(pilot) == "HitList",
+            "its hits",
+        )
         arguments = command.await_args.args
         assert arguments[-1] == query
         assert arguments[arguments.index("--also") + 1] == str(finished_project)
@@ -232,11 +285,19 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         assert focused(pilot) == "QueryInput"
         screen.query_one(QueryInput).value = query
         await pilot.press("enter")
-        await until(pilot, lambda: focused(pilot) == "HitList", "its hits")
+        await until(
+            pilot,
+            lambda: focused(pilot) == "HitList",
+            "its hits",
+        )
         assert command.await_count == 2
         await pilot.press("down", "enter")
         document = (await until_screen(pilot, PreviewScreen)).query_one(DocumentView)
-        await until(pilot, lambda: document.ready and document.rows, "the document")
+        await until(
+            pilot,
+            lambda: document.ready and document.rows,
+            "the document",
+        )
         await pilot.press("escape")
         opened = await until_screen(pilot, ProjectScreen)
         assert (opened.project.path, opened.query_one(SearchPane).question.query) == (
@@ -255,7 +316,11 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         documents = [hit.document_id for hit in pane.active_list.hits]
         assert len(documents) == len(set(documents)) > 1
         await pilot.press("f4")
-        await until(pilot, lambda: pane.question.query.startswith("cold room -"), "the correction")
+        await until(
+            pilot,
+            lambda: pane.question.query.startswith("cold room -"),
+            "the correction",
+        )
         await answered(pilot, pane)
         await pilot.press("down")
         first = pane.active_list.hits[0]
@@ -287,4 +352,8 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         await answered(pilot, pane)
         await everywhere(pilot, pane)
 
-    drive(story, finished_project, size=(120, 40))
+    drive(
+        story,
+        finished_project,
+        size=(120, 40),
+    )

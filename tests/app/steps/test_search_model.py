@@ -94,7 +94,11 @@ def hit(**parts: Any) -> Hit:
         ("abc", 0, [1, 2, 3]),
     ],
 )
-def test_lines_are_cut_at_blanks_and_by_columns(line: str, width: int, cuts: list[int]) -> None:
+def test_lines_are_cut_at_blanks_and_by_columns(
+    line: str,
+    width: int,
+    cuts: list[int],
+) -> None:
     assert find_line_cuts(line, width) == cuts
 
 
@@ -132,7 +136,11 @@ def test_text_is_fitted_from_either_end() -> None:
 def test_marks_become_segments_and_control_characters_signs() -> None:
     base = Style(bold=True)
     mark = Style(underline=True)
-    drawn = build_segments("ab\x07cd", base, [(1, 3, mark), (4, 99, mark)])
+    drawn = build_segments(
+        "ab\x07cd",
+        base,
+        [(1, 3, mark), (4, 99, mark)],
+    )
     assert [(one.text, one.style) for one in drawn] == [
         ("a", base),
         ("b␇", base + mark),
@@ -142,7 +150,11 @@ def test_marks_become_segments_and_control_characters_signs() -> None:
 
 
 def test_spans_within_a_row() -> None:
-    spans = [(0, 4), (5, 9), (12, 14)]
+    spans = [
+        (0, 4),
+        (5, 9),
+        (12, 14),
+    ]
     starts = [start for start, _ in spans]
     assert find_spans_within(spans, starts, 3, 6) == [(0, (0, 4)), (1, (5, 9))]
     assert find_spans_within(spans, starts, 9, 12) == []
@@ -170,8 +182,16 @@ def test_a_file_whose_name_is_not_utf_8_is_found_again(tmp_path: Path) -> None:
 def test_on_windows_a_backslash_is_no_escaped_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hit_text, "are_names_bytes", lambda: False)
-    monkeypatch.setattr(os, "fsdecode", lambda name: name.decode("utf-8", "surrogatepass"))
+    monkeypatch.setattr(
+        hit_text,
+        "are_names_bytes",
+        lambda: False,
+    )
+    monkeypatch.setattr(
+        os,
+        "fsdecode",
+        lambda name: name.decode("utf-8", "surrogatepass"),
+    )
     found = hit(source=r"D:\xfer", path="report.docx")
     assert find_file(found) == Path(r"D:\xfer/report.docx")
     other = tmp_path / "Dé"
@@ -278,8 +298,16 @@ def test_shares_are_drawn() -> None:
     nothing = RankComparison()
     assert format_bar(0.75, BAR_COLUMNS) == "████████░░"
     assert format_bar(0.0, BAR_COLUMNS) == "░░░░░░░░░░"
-    with_rank = format_ranker("bm25", hit(), nothing)
-    without = format_ranker("semantic", hit(), nothing)
+    with_rank = format_ranker(
+        "bm25",
+        hit(),
+        nothing,
+    )
+    without = format_ranker(
+        "semantic",
+        hit(),
+        nothing,
+    )
     assert (numbers(with_rank), format_bar(0.75, BAR_COLUMNS) in with_rank) == (
         [2, 6.87, 75],
         True,
@@ -291,17 +319,35 @@ def test_shares_are_drawn() -> None:
 
 def test_the_rank_of_a_hit_grouped_by_document_is_that_of_its_document() -> None:
     rankers = {"bm25": {"rank": 9, "score": 6.87, "document_rank": 4}}
-    known = RankComparison(14, 0.5, 30, 0.4125)
+    known = RankComparison(
+        14,
+        0.5,
+        30,
+        0.4125,
+    )
     assert numbers(format_ranker("bm25", hit(rankers=rankers), None)) == [4, 6.87, 75]
     # The encoder is asked for the rank of the passage alone.
-    of_passage = format_ranker("semantic", hit(rankers=rankers), known)
-    of_document = format_ranker("bm25", hit(rankers=rankers), known)
+    of_passage = format_ranker(
+        "semantic",
+        hit(rankers=rankers),
+        known,
+    )
+    of_document = format_ranker(
+        "bm25",
+        hit(rankers=rankers),
+        known,
+    )
     assert of_passage.split()[:2] != of_document.split()[:2]
     assert format_ranker("bm25", hit(), known).split()[0] == of_document.split()[0]
 
 
 def test_a_ranker_without_a_share_in_a_hit_shows_its_known_rank() -> None:
-    known = RankComparison(14, 0.5, 30, 0.4125)
+    known = RankComparison(
+        14,
+        0.5,
+        30,
+        0.4125,
+    )
     assert numbers(format_ranker("semantic", hit(shares={}), known)) == [30, 0.412]
     assert numbers(format_ranker("semantic", hit(), known)) == [30, 0.412, 25]
     assert numbers(format_ranker("semantic", hit(), RankComparison(14))) == [25]
@@ -324,8 +370,17 @@ def test_why_shows_what_is_known_and_the_engines_note() -> None:
         "adapter",
         "loading",
     ]
-    ranks = RankComparison(9, 0.25, 2, 0.5)
-    explained = Explained("adapted", {7: ranks}, "a note " * 60)
+    ranks = RankComparison(
+        9,
+        0.25,
+        2,
+        0.5,
+    )
+    explained = Explained(
+        "adapted",
+        {7: ranks},
+        "a note " * 60,
+    )
     text = format_explanation(hit(), explained).plain
     assert format_adapter(explained, ranks) in text
     assert text.count("a note") == 60
@@ -350,7 +405,11 @@ class Requests:
     async def ask(self, request: Any) -> Any:
         self.made.append(request)
         if isinstance(request, Search):
-            return Found(request.query, request.mode, ())
+            return Found(
+                request.query,
+                request.mode,
+                (),
+            )
         return True
 
     def start(self, work: Any, group: str) -> None:
@@ -385,7 +444,12 @@ def test_which_ranker_alone_answered_is_said_where_the_mode_asks_for_another() -
 def test_the_newest_question_wins_and_bm25_stands_in() -> None:
     requests = Requests()
     changed = []
-    searching = Searching(requests.ask, requests.start, changed.append, patience=0.0)
+    searching = Searching(
+        requests.ask,
+        requests.start,
+        changed.append,
+        patience=0.0,
+    )
     searching.warm_up()
     searching.search(Question("old"), "hybrid")
     assert set(requests.started) == {"warm", "search-hybrid", "search-bm25"}
@@ -426,7 +490,11 @@ def test_the_newest_question_wins_and_bm25_stands_in() -> None:
 
 def test_a_date_that_the_request_refuses_is_an_error_of_the_answer() -> None:
     requests = Requests()
-    searching = Searching(requests.ask, requests.start, lambda _mode: None)
+    searching = Searching(
+        requests.ask,
+        requests.start,
+        lambda _mode: None,
+    )
     searching.search(Question("q", Filters(after="before 1970")), "bm25")
     asyncio.run(requests.started["search-bm25"]())
     answer = searching.answer("bm25")
@@ -438,7 +506,12 @@ def test_a_date_that_the_request_refuses_is_an_error_of_the_answer() -> None:
 def test_the_end_of_embedding_is_announced() -> None:
     run = RunState(current="embed", stages={"embed": StageRun("embed")})
     begun = format_embedding(run, is_first=True)
-    run.stages["embed"].progress = Progress(stage="embed", done=7, total=7, unit="chunks")
+    run.stages["embed"].progress = Progress(
+        stage="embed",
+        done=7,
+        total=7,
+        unit="chunks",
+    )
     assert format_embedding(run, is_first=True) != begun
     assert format_embedding(run, is_first=True) != format_embedding(run, is_first=False)
 
@@ -457,8 +530,16 @@ def test_the_status_says_that_every_passage_is_shown(by_document: bool) -> None:
     async def ask(*_: object) -> Any:
         raise AssertionError("nothing is asked")
 
-    searching = Searching(ask, lambda *_: None, lambda _: None)
+    searching = Searching(
+        ask,
+        lambda *_: None,
+        lambda _: None,
+    )
     searching.question = Question("pump", by_document=by_document)
-    searching.answers["bm25"] = Answer(searching.question, "bm25", (hit(),))
+    searching.answers["bm25"] = Answer(
+        searching.question,
+        "bm25",
+        (hit(),),
+    )
     parts = format_status("bm25", searching).split(" · ")
     assert (EVERY_PASSAGE in parts) is not by_document

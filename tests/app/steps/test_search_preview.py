@@ -28,7 +28,11 @@ from engine.core.messages.wire import from_json
 SENTENCE = "The pump has a seal. "
 
 
-def hit_at(start: int, end: int, title: str = "A [bold]title") -> Hit:
+def hit_at(
+    start: int,
+    end: int,
+    title: str = "A [bold]title",
+) -> Hit:
     return from_json(
         Hit,
         {
@@ -61,7 +65,13 @@ async def opened(
         assert request == ReadDocument(5)
         if isinstance(text, EngineError):
             raise text
-        return DocumentText(hit.path, hit.source, hit.title, text, "txt")
+        return DocumentText(
+            hit.path,
+            hit.source,
+            hit.title,
+            text,
+            "txt",
+        )
 
     screen = PreviewScreen(ask, hit, terms)
     await pilot.app.push_screen(screen)
@@ -74,7 +84,12 @@ def test_millions_of_characters_open_at_the_place() -> None:
     text = head + chunk + ("x" * 3_000_000) + "\nthe last line"
 
     async def story(pilot: Pilot[Any]) -> None:
-        screen = await opened(pilot, text, hit_at(len(head), len(head) + len(chunk)), ("seal",))
+        screen = await opened(
+            pilot,
+            text,
+            hit_at(len(head), len(head) + len(chunk)),
+            ("seal",),
+        )
         view = screen.query_one(DocumentView)
         await until(
             pilot,
@@ -83,12 +98,24 @@ def test_millions_of_characters_open_at_the_place() -> None:
         )
         assert view.rows > 60_000
         line = "\n ▌ Here stands the ␛[31mhit with a seal\ufffd in it."
-        await until(pilot, lambda: line in shown(pilot), "the place")
+        await until(
+            pilot,
+            lambda: line in shown(pilot),
+            "the place",
+        )
         assert "50,000+" in text_of(pilot, "#preview-place")
         await pilot.press("end")
-        await until(pilot, lambda: "the last line" in shown(pilot), "the end")
+        await until(
+            pilot,
+            lambda: "the last line" in shown(pilot),
+            "the end",
+        )
         await pilot.press("h")
-        await until(pilot, lambda: "Here stands the" in shown(pilot), "the hit")
+        await until(
+            pilot,
+            lambda: "Here stands the" in shown(pilot),
+            "the hit",
+        )
         await pilot.resize_terminal(60, 20)
         await until(
             pilot, lambda: view.ready and "Here stands the" in shown(pilot), "the same place"
@@ -101,7 +128,12 @@ def test_matches_are_gone_through_in_a_ring() -> None:
     text = "one seal\n" + "\n" * 100 + "two seals and a SEAL\n" + "\n" * 100 + "end"
 
     async def story(pilot: Pilot[Any]) -> None:
-        screen = await opened(pilot, text, hit_at(0, 9), ("seals", "seal"))
+        screen = await opened(
+            pilot,
+            text,
+            hit_at(0, 9),
+            ("seals", "seal"),
+        )
         view = screen.query_one(DocumentView)
         await until(
             pilot, lambda: numbers(text_of(pilot, "#preview-place"))[-2:] == [1, 3], "the matches"
@@ -128,9 +160,23 @@ def test_matches_are_gone_through_in_a_ring() -> None:
 @pytest.mark.parametrize("text", ["", "\n", "word"])
 def test_short_documents(text: str) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        await opened(pilot, text, hit_at(0, len(text)), ())
-        await until(pilot, lambda: "A [bold]title" in shown(pilot), "the title")
-        await pilot.press("n", "N", "h", "end")
+        await opened(
+            pilot,
+            text,
+            hit_at(0, len(text)),
+            (),
+        )
+        await until(
+            pilot,
+            lambda: "A [bold]title" in shown(pilot),
+            "the title",
+        )
+        await pilot.press(
+            "n",
+            "N",
+            "h",
+            "end",
+        )
         assert "A [bold]title" in shown(pilot)
         assert "[@click=app.quit]a.txt" in shown(pilot)
 
@@ -139,8 +185,18 @@ def test_short_documents(text: str) -> None:
 
 def test_a_document_that_is_gone_is_an_error_in_place() -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        error = UsageError("Gone.", "Deleted.", "Search again.", code="document-missing")
-        await opened(pilot, error, hit_at(0, 1), ())
+        error = UsageError(
+            "Gone.",
+            "Deleted.",
+            "Search again.",
+            code="document-missing",
+        )
+        await opened(
+            pilot,
+            error,
+            hit_at(0, 1),
+            (),
+        )
         await until(
             pilot, lambda: text_of(pilot, "#preview-note") == format_error(error).plain, "the error"
         )
@@ -226,12 +282,25 @@ def test_the_last_wish_counts_while_the_rows_are_on_their_way() -> None:
     text = SENTENCE * 40_000
 
     async def story(pilot: Pilot[Any]) -> None:
-        screen = await opened(pilot, text, hit_at(0, 50), ())
+        screen = await opened(
+            pilot,
+            text,
+            hit_at(0, 50),
+            (),
+        )
         view = screen.query_one(DocumentView)
-        await until(pilot, lambda: view.ready, "the text")
+        await until(
+            pilot,
+            lambda: view.ready,
+            "the text",
+        )
         view.lay_out(len(text) // 2, 0)  # as a resize does
         view.go_to(10_000, 0)
-        await until(pilot, lambda: view.ready, "the place")
+        await until(
+            pilot,
+            lambda: view.ready,
+            "the place",
+        )
         assert view.top_offset <= 10_000 < view.top_offset + 80
 
     drive(story, size=(80, 24))

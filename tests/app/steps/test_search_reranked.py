@@ -36,7 +36,12 @@ class Engine:
             return True
         self.asked.append(request)
         if request.rerank is False:
-            return Found(request.query, "hybrid", HITS, can_rerank=self.can_rerank)
+            return Found(
+                request.query,
+                "hybrid",
+                HITS,
+                can_rerank=self.can_rerank,
+            )
         if isinstance(self.second, Exception):
             raise self.second
         return self.second

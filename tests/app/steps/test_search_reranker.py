@@ -37,18 +37,31 @@ def passages(pane: SearchPane) -> int:
     return answer.reranked.passages if answer and answer.reranked else 0
 
 
-async def press_on_the_hits(pilot: Pilot[Any], pane: SearchPane, key: str) -> None:
+async def press_on_the_hits(
+    pilot: Pilot[Any],
+    pane: SearchPane,
+    key: str,
+) -> None:
     pane.active_list.focus()
     await pilot.pause()
     await pilot.press(key)
 
 
 async def dialog(pilot: Pilot[Any]) -> RerankerDialog:
-    await until(pilot, lambda: isinstance(pilot.app.screen, RerankerDialog), "the dialog")
+    await until(
+        pilot,
+        lambda: isinstance(pilot.app.screen, RerankerDialog),
+        "the dialog",
+    )
     screen = pilot.app.screen
     assert isinstance(screen, RerankerDialog)
     models = screen.query_one("#models", OptionList)
-    await until(pilot, lambda: models.option_count > 3, "the rerankers", 60)
+    await until(
+        pilot,
+        lambda: models.option_count > 3,
+        "the rerankers",
+        60,
+    )
     return screen
 
 
@@ -69,7 +82,11 @@ def test_without_a_reranker_a_key_fetches_chooses_and_switches_one_on(
         models.focus()
         models.highlighted = place
         await pilot.press("enter")
-        await until(pilot, lambda: "67.2 MB" in text_of(pilot, "#reranker-speed"), "what it means")
+        await until(
+            pilot,
+            lambda: "67.2 MB" in text_of(pilot, "#reranker-speed"),
+            "what it means",
+        )
         assert hub.requests == []
         await pilot.press("enter")
         change = screen.query_one(ChangeLine)
@@ -77,7 +94,11 @@ def test_without_a_reranker_a_key_fetches_chooses_and_switches_one_on(
             pilot, lambda: change.waiting or "reranker" in written(finished_project), "a proposal"
         )
         if change.waiting:
-            await until(pilot, lambda: change.has_class("-asking"), "the question")
+            await until(
+                pilot,
+                lambda: change.has_class("-asking"),
+                "the question",
+            )
             await pilot.press("enter")
         await until(
             pilot,
@@ -92,12 +113,31 @@ def test_without_a_reranker_a_key_fetches_chooses_and_switches_one_on(
             60,
         )
         await pilot.press("escape")
-        await until(pilot, lambda: passages(pane) > 0, "reranked hits", 60)
+        await until(
+            pilot,
+            lambda: passages(pane) > 0,
+            "reranked hits",
+            60,
+        )
         await press_on_the_hits(pilot, pane, "r")
-        await until(pilot, lambda: written(finished_project)["rerank"] == "off", "the reranker off")
-        await until(pilot, lambda: passages(pane) == 0, "hits as they were", 60)
+        await until(
+            pilot,
+            lambda: written(finished_project)["rerank"] == "off",
+            "the reranker off",
+        )
+        await until(
+            pilot,
+            lambda: passages(pane) == 0,
+            "hits as they were",
+            60,
+        )
         await press_on_the_hits(pilot, pane, "r")
-        await until(pilot, lambda: passages(pane) > 0, "reranked hits again", 60)
+        await until(
+            pilot,
+            lambda: passages(pane) > 0,
+            "reranked hits again",
+            60,
+        )
         await until(
             pilot, lambda: " passages a second" in text_of(pilot, "#search-status"), "its speed", 60
         )
@@ -181,7 +221,11 @@ def listed(**changes: Any) -> ListedModel:
         (listed(here=True, fits=None, problem="[b]torn"), "✗", "[b]torn"),
     ],
 )
-def test_the_line_of_a_reranker(model: ListedModel, sign: str, part: str) -> None:
+def test_the_line_of_a_reranker(
+    model: ListedModel,
+    sign: str,
+    part: str,
+) -> None:
     line = format_reranker(model, is_chosen=False).plain
     assert line.startswith(sign)
     assert part in line

@@ -67,12 +67,25 @@ def run_of(*events: Any) -> RunState:
     return state
 
 
-BEGUN = StageStarted(stage="train", fingerprint="f", reason="not built yet")
+BEGUN = StageStarted(
+    stage="train",
+    fingerprint="f",
+    reason="not built yet",
+)
 
 
 def test_numbers_of_a_training_at_work() -> None:
-    state = run_of(BEGUN, check(0, 61.0, best=True), step(30, 1.23456), check(20, 68.5, best=True))
-    shown = text_of(status("to do", running=True), state, unfolded=True)
+    state = run_of(
+        BEGUN,
+        check(0, 61.0, best=True),
+        step(30, 1.23456),
+        check(20, 68.5, best=True),
+    )
+    shown = text_of(
+        status("to do", running=True),
+        state,
+        unfolded=True,
+    )
     assert [numbers(line) for line in shown.splitlines()] == [
         [30, 100, 30, 4, 10],  # the step of all, its share, minutes and seconds left
         [1.235, 0.0012, 1234, 512],  # loss, learning rate, tokens a second, memory
@@ -98,8 +111,19 @@ def test_figures_of_held_out_queries_are_behind_a_fold(synthetic: bool) -> None:
         replace(one, synthetic=synthetic)
         for one in (check(0, 61.0, best=True), check(20, 68.5, best=True))
     ]
-    state = run_of(BEGUN, checks[0], step(30, 1.23456), checks[1])
-    figures = {71.0, 78.5, 61.0, 68.5, 1.235}
+    state = run_of(
+        BEGUN,
+        checks[0],
+        step(30, 1.23456),
+        checks[1],
+    )
+    figures = {
+        71.0,
+        78.5,
+        61.0,
+        68.5,
+        1.235,
+    }
     folded = text_of(status("to do", running=True), state)
     assert not figures & set(numbers(folded))
     assert 20 in numbers(folded.splitlines()[-1])  # the best step
@@ -107,11 +131,19 @@ def test_figures_of_held_out_queries_are_behind_a_fold(synthetic: bool) -> None:
 
 
 def test_one_check_is_not_compared_with_later_ones() -> None:
-    begun = (BEGUN, check(0, 61.0, best=True), step(3))
+    begun = (
+        BEGUN,
+        check(0, 61.0, best=True),
+        step(3),
+    )
     running = status("to do", running=True)
     assert len(text_of(running, run_of(*begun)).splitlines()) == 1, "no best step is named"
     alone = text_of(running, run_of(*begun), unfolded=True).splitlines()[-1]
-    worse = text_of(running, run_of(*begun, check(20, 41.0, best=False)), unfolded=True)
+    worse = text_of(
+        running,
+        run_of(*begun, check(20, 41.0, best=False)),
+        unfolded=True,
+    )
     assert numbers(alone) == numbers(worse.splitlines()[-1]) == [71.0, 61.0]
     assert alone != worse.splitlines()[-1]
     assert len(text_of(running, run_of(*begun, check(20, 41.0, best=False))).splitlines()) == 2
@@ -142,12 +174,24 @@ def test_a_long_warning_is_seen_whole_and_what_is_unfolded_below_it(
         screen.go("train")
         await until_text(pilot, "┏")
         more = screen.query_one("#train-more")
-        await until(pilot, lambda: more.size.height >= 4, "the warning")
+        await until(
+            pilot,
+            lambda: more.size.height >= 4,
+            "the warning",
+        )
         assert more.max_scroll_y == 0
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: more.size.height == 2, "a smaller terminal")
+        await until(
+            pilot,
+            lambda: more.size.height == 2,
+            "a smaller terminal",
+        )
         await pilot.press("f")
-        await until(pilot, lambda: more.size.height > 5, "the automatic choices")
+        await until(
+            pilot,
+            lambda: more.size.height > 5,
+            "the automatic choices",
+        )
 
     drive(story, size=(120, 40))
 
@@ -161,7 +205,11 @@ def test_before_it_and_after_it() -> None:
         seconds=200.0,
         summary={"adapter": "a", "steps": 1200, "best_step": 900, "ended": "no gain"},
     )
-    shown = text_of(status("done"), RunState(), History({"train": record}))
+    shown = text_of(
+        status("done"),
+        RunState(),
+        History({"train": record}),
+    )
     assert numbers(shown) == [1200, 3, 20, 900]  # steps, minutes and seconds, the step that is kept
     assert ENDED["no gain"] in shown
     assert WHAT_IT_DOES not in shown
@@ -172,10 +220,19 @@ def test_before_it_and_after_it() -> None:
 
 
 def test_ends_before_the_end() -> None:
-    cut = RunFinished(run="r", state="cancelled", seconds=1.0)
+    cut = RunFinished(
+        run="r",
+        state="cancelled",
+        seconds=1.0,
+    )
     shown = text_of(status("to do"), run_of(BEGUN, step(3), cut))
     assert (numbers(shown), STOPPED in shown) == ([3, 100], False)
-    error = {"type": "StageError", "what": "It broke.", "why": "", "to_do": "Mend it."}
+    error = {
+        "type": "StageError",
+        "what": "It broke.",
+        "why": "",
+        "to_do": "Mend it.",
+    }
     failed = run_of(
         BEGUN,
         step(3),
@@ -224,7 +281,11 @@ def test_a_finished_training_is_shown_with_its_curve(
     async def story(pilot: Pilot[Any]) -> str:
         screen = await opened(pilot, "train")
         await until_text(pilot, "┏")
-        await until(pilot, lambda: screen.status.done("train"), "the status")
+        await until(
+            pilot,
+            lambda: screen.status.done("train"),
+            "the status",
+        )
         record = screen.history.find_report(screen.run_state, "train")
         assert record.summary["steps"] == 12
         assert record.choices["objective"].value == "mixed"
@@ -239,7 +300,12 @@ def test_a_finished_training_is_shown_with_its_curve(
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result")
         return shown
 
-    shown = drive(story, finished_project, size, step="train")
+    shown = drive(
+        story,
+        finished_project,
+        size,
+        step="train",
+    )
     assert 12 in numbers(shown)
 
 
@@ -249,7 +315,12 @@ def test_a_new_project_explains_training(new_project: Path) -> None:
         await until_pane_shows(pilot, " ".join(WHAT_IT_DOES.split()))
         assert not any(offers(screen, button) for button in ("pause", "keep", "stop", "detach"))
 
-    drive(story, new_project, (80, 24), step="train")
+    drive(
+        story,
+        new_project,
+        (80, 24),
+        step="train",
+    )
 
 
 def test_pause_go_on_and_keep_the_best(
@@ -264,12 +335,24 @@ def test_pause_go_on_and_keep_the_best(
         await until(
             pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 2, "steps"
         )
-        await until(pilot, lambda: offers(screen, "keep"), "the button")
+        await until(
+            pilot,
+            lambda: offers(screen, "keep"),
+            "the button",
+        )
         await pilot.press("p")
-        await until(pilot, lambda: screen.run_state.paused, "the pause")
+        await until(
+            pilot,
+            lambda: screen.run_state.paused,
+            "the pause",
+        )
         await until_text(pilot, "‖ 5 Train")
         primary = screen.query_one("#train #primary", SafeButton)
-        await until(pilot, lambda: str(primary.label) == "Paused", "the label")
+        await until(
+            pilot,
+            lambda: str(primary.label) == "Paused",
+            "the label",
+        )
         assert (screen.run_state.current, screen.is_paused) == ("train", True)
         held = screen.run_state.steps[-1].step
         await pilot.pause(1.0)
@@ -282,9 +365,17 @@ def test_pause_go_on_and_keep_the_best(
         )
         for keys in (("enter",), ("right", "enter")):
             await pilot.press("k")
-            await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+            await until(
+                pilot,
+                lambda: isinstance(pilot.app.screen, QuestionDialog),
+                "the question",
+            )
             await pilot.press(*keys)
-            await until(pilot, lambda: pilot.app.screen is screen, "the answer")
+            await until(
+                pilot,
+                lambda: pilot.app.screen is screen,
+                "the answer",
+            )
             assert screen.run_state.stages["train"].state == "running" or "right" in keys
             assert (
                 screen.requested == "" or "right" in keys
@@ -292,13 +383,21 @@ def test_pause_go_on_and_keep_the_best(
         await until(
             pilot, lambda: screen.run_state.stages["train"].state == "done", "the best adapter"
         )
-        await until(pilot, lambda: screen.run_state.state == "done", "the rest")
+        await until(
+            pilot,
+            lambda: screen.run_state.state == "done",
+            "the rest",
+        )
         await until(
             pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result"
         )
         screen.action_go("train")
         await until_pane_shows(pilot, ENDED["asked"])
-        await until(pilot, lambda: screen.status.done("train"), "the status")
+        await until(
+            pilot,
+            lambda: screen.status.done("train"),
+            "the status",
+        )
 
     drive(story, finished_project, step="train")
     made = [
@@ -314,7 +413,11 @@ def test_stop_and_detach(long_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await ready_to_train(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "steps")
+        await until(
+            pilot,
+            lambda: screen.run_state.running and screen.run_state.steps,
+            "steps",
+        )
         notices = notifications(pilot.app)
         await pilot.press("d")
         await until(pilot, lambda: pilot.app.screen is not screen)
@@ -327,9 +430,17 @@ def test_stop_and_detach(long_project: Path) -> None:
         assert made.stat().st_size > size
         pilot.app.open_project(ProjectFolder(long_project))  # type: ignore[attr-defined]
         again = await opened(pilot, "train")
-        await until(pilot, lambda: offers(again, "keep"), "the button")
+        await until(
+            pilot,
+            lambda: offers(again, "keep"),
+            "the button",
+        )
         await pilot.press("x")
-        await until(pilot, lambda: again.run_state.state == "cancelled", "the end")
+        await until(
+            pilot,
+            lambda: again.run_state.state == "cancelled",
+            "the end",
+        )
         await until(pilot, lambda: not again.status.running)
         await until_text(pilot, ENDINGS["cancelled"])
 
@@ -342,7 +453,16 @@ def test_before_a_first_training_it_is_said_what_that_takes_and_could_show(
     queries: int, advised: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    offer = AdaptationOffer({"train": 900.0}, (), "document", queries, 197, 4.0, 197, ("judge",))
+    offer = AdaptationOffer(
+        {"train": 900.0},
+        (),
+        "document",
+        queries,
+        197,
+        4.0,
+        197,
+        ("judge",),
+    )
     ordered: list[str] = []
 
     async def estimate(*_: str) -> Any:
@@ -364,16 +484,28 @@ def test_before_a_first_training_it_is_said_what_that_takes_and_could_show(
         screen.status = replace(screen.status, stages=tuple(stages))
         screen.run_state.stages.clear()
         screen.go("train")
-        await until(pilot, lambda: screen.is_at("train") and pilot.app.focused, "the step")
+        await until(
+            pilot,
+            lambda: screen.is_at("train") and pilot.app.focused,
+            "the step",
+        )
         await pilot.press("enter")
         dialog = await until_screen(pilot, AdaptDialog)
-        await until(pilot, lambda: dialog.query_one(f"#answer-{advised}").has_focus, "the estimate")
+        await until(
+            pilot,
+            lambda: dialog.query_one(f"#answer-{advised}").has_focus,
+            "the estimate",
+        )
         assert {queries, 200} <= set(numbers(screen_text(pilot.app)))  # type: ignore[arg-type]
         assert ordered == []
         if advised == "no":
             await pilot.press("shift+tab", "shift+tab")
         await pilot.press("enter")
-        await until(pilot, lambda: ordered == ["run"], "the run")
+        await until(
+            pilot,
+            lambda: ordered == ["run"],
+            "the run",
+        )
 
     drive(story)
 
@@ -385,7 +517,11 @@ def test_a_run_whose_process_is_gone_is_shown_nowhere_as_running(
 
     async def story(pilot: Pilot[Any]) -> str:
         screen = await pictures.open_project(pilot, pictures.LOST)
-        await until(pilot, lambda: screen.run_state.state == LOST, "the end")
+        await until(
+            pilot,
+            lambda: screen.run_state.state == LOST,
+            "the end",
+        )
         await until_text(pilot, ENDINGS[LOST])
         await until(
             pilot, lambda: re.search(r"5 Train +to do", screen_text(pilot.app)), "the sidebar"
@@ -412,7 +548,11 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "train")  # type: ignore[attr-defined]
         screen = await opened(pilot, "train")
         screen.start_run()
-        await until(pilot, lambda: screen.is_starting, "the start")
+        await until(
+            pilot,
+            lambda: screen.is_starting,
+            "the start",
+        )
         await pilot.press("p", "x")
         assert ordered == ["run"]
         shown = {
@@ -421,7 +561,11 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         }
         assert shown == {"pause": False, "stop": False, "detach": True, "keep": False}
         screen.action_go("queries")
-        await until(pilot, lambda: isinstance(screen.pane, QueriesPane), "the step")
+        await until(
+            pilot,
+            lambda: isinstance(screen.pane, QueriesPane),
+            "the step",
+        )
         assert not any(screen.pane.query_one(f"#{name}").display for name in ("pause", "stop"))
         for label in ("result", "search"):
             screen.action_go(label)
@@ -431,7 +575,11 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         screen.status = replace(screen.status, stages=())
         screen.draw_run()
         screen.action_go("result")
-        await until(pilot, lambda: screen.is_at("result"), "the step")
+        await until(
+            pilot,
+            lambda: screen.is_at("result"),
+            "the step",
+        )
         assert str(screen.query_one("#result #primary", SafeButton).label) == "Running …"
 
     drive(story)
@@ -456,7 +604,11 @@ def test_hours_of_a_teacher_are_seen_before_the_first_training_too(
         await until_text(pilot, MEASURING)
         measured.set()
         change = screen.query_one("#train-change", ChangeLine)
-        await until(pilot, lambda: change.has_class("-asking"), "the hours")
+        await until(
+            pilot,
+            lambda: change.has_class("-asking"),
+            "the hours",
+        )
         assert "5 hours" in str(change.query_one(".change-effect", SafeStatic).render())
         assert folder.settings().training.teacher is None
         await pilot.press("enter")
@@ -464,7 +616,12 @@ def test_hours_of_a_teacher_are_seen_before_the_first_training_too(
             pilot, lambda: folder.settings().training.teacher == "cross-encoder", "the teacher"
         )
 
-    drive(story, new_project, (80, 24), step="train")
+    drive(
+        story,
+        new_project,
+        (80, 24),
+        step="train",
+    )
 
 
 def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
@@ -475,7 +632,16 @@ def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
 
     async def estimate(*arguments: str) -> Any:
         asked.append(arguments)
-        offer = AdaptationOffer({}, (), "document", 1, 2, 4.0, 2, teacher=teachers.pop(0))
+        offer = AdaptationOffer(
+            {},
+            (),
+            "document",
+            1,
+            2,
+            4.0,
+            2,
+            teacher=teachers.pop(0),
+        )
         return to_json(offer)
 
     monkeypatch.setattr("bmembed_tui.steps.train.pane.run_command", estimate)
@@ -486,10 +652,18 @@ def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
         await until_text(pilot, "┏")
         said = notifications(pilot.app)
         await pilot.press("t")
-        await until(pilot, lambda: NO_RERANKER in said, "that there is none")
+        await until(
+            pilot,
+            lambda: NO_RERANKER in said,
+            "that there is none",
+        )
         await pilot.press("t")
         change = screen.query_one("#train-change", ChangeLine)
-        await until(pilot, lambda: change.has_class("-asking"), "what it makes stale")
+        await until(
+            pilot,
+            lambda: change.has_class("-asking"),
+            "what it makes stale",
+        )
         effect = str(change.query_one(".change-effect", SafeStatic).render())
         assert all(part in effect for part in ("ettin", "8,500", "5 hours", "Train"))
         assert folder.settings().training.teacher is None
@@ -500,7 +674,16 @@ def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
         assert folder.settings().training.cross_encoder == "ettin"
         # The way back makes nothing stale, so it is not asked about.
         await pilot.press("t")
-        await until(pilot, lambda: folder.settings().training.teacher is None, "no teacher")
+        await until(
+            pilot,
+            lambda: folder.settings().training.teacher is None,
+            "no teacher",
+        )
 
-    drive(story, finished_project, (80, 24), step="train")
+    drive(
+        story,
+        finished_project,
+        (80, 24),
+        step="train",
+    )
     assert [arguments[0] for arguments in asked] == ["adapt", "adapt"]

@@ -86,7 +86,11 @@ def test_on_the_first_screen_a_project_is_opened_and_of_other_folders_one_is_mad
         await pilot.press("escape")  # nothing was typed, so nothing is asked
         await until_screen(pilot, HomeScreen)
         drop(pilot, str(project.path))
-        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+        await until(
+            pilot,
+            lambda: isinstance(pilot.app.screen, ProjectScreen),
+            "the project",
+        )
         assert pilot.app.screen.project.path == project.path
 
     drive(story)
@@ -97,7 +101,11 @@ def test_in_the_step_documents_a_folder_is_added(new_project: Path, tmp_path: Pa
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "documents")
-        await until(pilot, lambda: screen.pane.corpus is not None, "the settings")
+        await until(
+            pilot,
+            lambda: screen.pane.corpus is not None,
+            "the settings",
+        )
         drop(pilot, str(tmp_path / "more"))
         await until(
             pilot,
@@ -115,7 +123,11 @@ def test_a_window_offers_the_systems_dialog_for_the_documents(
 ) -> None:
     browsed: list[str] = []
     monkeypatch.setattr("bmembed_tui.app.BmembedApp.is_web", in_window)
-    monkeypatch.setattr(PathField, "browse", lambda field: browsed.append(str(field.id)))
+    monkeypatch.setattr(
+        PathField,
+        "browse",
+        lambda field: browsed.append(str(field.id)),
+    )
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_screen(pilot, HomeScreen)

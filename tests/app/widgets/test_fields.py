@@ -45,7 +45,11 @@ def test_a_letter_lays_nothing_out_but_a_field_that_appears_does() -> None:
             await pilot.pause()
             layouts: list[Screen[Any]] = []
             signal = app.screen.screen_layout_refresh_signal
-            signal.subscribe(app, layouts.append, immediate=True)
+            signal.subscribe(
+                app,
+                layouts.append,
+                immediate=True,
+            )
             await pilot.press(*"bcdefghijklmnopqrstuvwxyz")
             signal.unsubscribe(app)
             assert field.scroll_offset.x == 27 - 20  # the cursor stays in sight

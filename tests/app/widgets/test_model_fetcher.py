@@ -31,13 +31,22 @@ OFFER = ListedModel(
     here=False,
     licence="Apache-2.0",
 )
-HERE = replace(OFFER, path=Path("/models/tiny.gguf"), names=("tiny.gguf",), here=True)
+HERE = replace(
+    OFFER,
+    path=Path("/models/tiny.gguf"),
+    names=("tiny.gguf",),
+    here=True,
+)
 
 
 def test_only_the_second_choice_of_the_same_model_fetches() -> None:
     shown: list[Content | str] = []
     fetcher = ModelFetcher(Widget(), shown.append)
-    choices = [fetcher.confirm("a", 1), fetcher.confirm("b", 1), fetcher.confirm("b", 1)]
+    choices = [
+        fetcher.confirm("a", 1),
+        fetcher.confirm("b", 1),
+        fetcher.confirm("b", 1),
+    ]
     assert choices == [False, False, True]
     assert fetcher.confirm("b", 1) is False
     fetcher.forget()
@@ -59,7 +68,15 @@ def test_language_models_that_can_be_fetched_are_marked() -> None:
 
 
 def test_encoders_say_how_well_they_suit() -> None:
-    offer = EncoderOffer("e5", 488_000_000, "many languages", 384, 512, True, 0.97)
+    offer = EncoderOffer(
+        "e5",
+        488_000_000,
+        "many languages",
+        384,
+        512,
+        True,
+        0.97,
+    )
     suits = str(format_offer(offer, "97% German"))
     assert suits.startswith("⇣ e5  488.0 MB to fetch, many languages")
     assert "97% German" in suits

@@ -68,6 +68,10 @@ def test_marks_never_leave_the_text(text: str, marks: list[tuple[int, int]]) -> 
 
 
 def test_marks_stand_where_they_are_put() -> None:
-    content = mark_spans("a [b]ear[/b] in it", [(5, 8)], "bold")
+    content = mark_spans(
+        "a [b]ear[/b] in it",
+        [(5, 8)],
+        "bold",
+    )
     assert content.plain == "a [b]ear[/b] in it"
     assert [(span.start, span.end, span.style) for span in content.spans] == [(5, 8, "bold")]

@@ -192,7 +192,12 @@ def test_when_the_windows_process_is_killed_the_app_leaves() -> None:
 
 def test_an_app_that_cannot_begin_reports_its_exit_code_and_last_words() -> None:
     messages: list[dict[str, Any]] = []
-    app = AppProcess("/no/such/project", (80, 24), lambda _text: None, messages.append)
+    app = AppProcess(
+        "/no/such/project",
+        (80, 24),
+        lambda _text: None,
+        messages.append,
+    )
     assert app.close() is not None
     broken = Bridge(None, start=lambda *rest: _Broken(*rest))
     end = time.monotonic() + SECONDS
@@ -206,7 +211,11 @@ def test_an_app_that_cannot_begin_reports_its_exit_code_and_last_words() -> None
 def test_on_windows_the_app_runs_in_python_itself_and_in_utf_8(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    here = SimpleNamespace(platform="win32", executable="launcher.exe", _base_executable="base.exe")
+    here = SimpleNamespace(
+        platform="win32",
+        executable="launcher.exe",
+        _base_executable="base.exe",
+    )
     started: list[tuple[list[str], str]] = []
     real = subprocess.Popen
 
@@ -218,7 +227,15 @@ def test_on_windows_the_app_runs_in_python_itself_and_in_utf_8(
     monkeypatch.setattr(subprocess, "Popen", popen)
     AppProcess("quay", (80, 24), lambda _text: None, lambda _message: None).close()
     module = "bmembed_tui.window.app_process"
-    command = ["base.exe", "-X", "utf8", "-P", "-m", module, "quay"]
+    command = [
+        "base.exe",
+        "-X",
+        "utf8",
+        "-P",
+        "-m",
+        module,
+        "quay",
+    ]
     assert started == [(command, "launcher.exe")]
 
 
@@ -238,7 +255,12 @@ class _Broken(AppProcess):
 
         subprocess.Popen = popen  # type: ignore[assignment,misc]
         try:
-            super().__init__(project, size, output, message)
+            super().__init__(
+                project,
+                size,
+                output,
+                message,
+            )
         finally:
             subprocess.Popen = real  # type: ignore[misc]
 

@@ -59,7 +59,11 @@ def give_extra(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
             return found
         return real(name, *rest)
 
-    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        find_spec,
+    )
 
 
 def assert_unavailable(*facts: str) -> None:
@@ -83,7 +87,11 @@ def test_without_the_extra_or_a_display_the_error_is_one_line(way: str) -> None:
 @pytest.mark.parametrize(
     ("missing", "package"), [("webview", "pywebview"), ("textual_serve", "textual-serve")]
 )
-def test_what_to_install(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
+def test_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str,
+    package: str,
+) -> None:
     give_extra(monkeypatch, missing)
     assert_unavailable(package, "-m pip install")
 
@@ -111,7 +119,11 @@ def test_libraries_that_the_system_lacks_are_named_before_qt_ends_the_process(
     monkeypatch.setattr(
         libraries, "FOR_PAGES", {"libc.so.6": "libc6", "libnotthere.so.3": "libnotthere3"}
     )
-    monkeypatch.setattr(libraries, "FOR_X11", {"libneither.so.1": "libneither1"})
+    monkeypatch.setattr(
+        libraries,
+        "FOR_X11",
+        {"libneither.so.1": "libneither1"},
+    )
     assert_unavailable("libnotthere.so.3, libneither.so.1", "libnotthere3 libneither1")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
     assert libraries.find_missing_libraries() == {"libnotthere.so.3": "libnotthere3"}
@@ -268,7 +280,11 @@ def test_the_clipboard_of_another_system(tmp_path: Path, monkeypatch: pytest.Mon
     )
     system.build_copier("macos")("Übergröße 東京")
     assert (tmp_path / "clipboard").read_text("utf-8") == "Übergröße 東京"
-    monkeypatch.setitem(system.COPIERS, "macos", ["no-such-program"])
+    monkeypatch.setitem(
+        system.COPIERS,
+        "macos",
+        ["no-such-program"],
+    )
     system.build_copier("macos")("lost without harm")
 
 
@@ -304,8 +320,16 @@ def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
     """A click in a menu: no terminal, and on Windows no standard error at all."""
     keep = ["sh", "-c", 'printf %s "$0" > notice', "--"]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(system.NOTIFIERS, SYSTEM, keep[:-1])
-    monkeypatch.setattr(sys, "stderr", io.StringIO() if has_stream else None)
+    monkeypatch.setitem(
+        system.NOTIFIERS,
+        SYSTEM,
+        keep[:-1],
+    )
+    monkeypatch.setattr(
+        sys,
+        "stderr",
+        io.StringIO() if has_stream else None,
+    )
     give_extra(monkeypatch, "textual_serve")
     with pytest.raises(SystemExit):
         desktop.main([])
@@ -313,7 +337,11 @@ def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
 
 
 def test_no_notification_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(system.NOTIFIERS, "linux", ["no-such-program"])
+    monkeypatch.setitem(
+        system.NOTIFIERS,
+        "linux",
+        ["no-such-program"],
+    )
     # A notice that cannot be shown raises nothing.
     system.show_notice("text", "linux")
 
@@ -324,12 +352,20 @@ def test_windows_shows_a_box_only_where_there_is_no_standard_error(
 ) -> None:
     """A program that Start menu's shortcut starts has none; a script's log must not wait."""
     shown: list[str] = []
-    monkeypatch.setattr(system, "show_message_box", lambda _title, text: shown.append(text))
+    monkeypatch.setattr(
+        system,
+        "show_message_box",
+        lambda _title, text: shown.append(text),
+    )
     monkeypatch.setattr(
         system, "show_notice", lambda text, show=system.show_notice: show(text, "windows")
     )
     monkeypatch.setattr(desktop, "SYSTEM", "windows")
-    monkeypatch.setattr(sys, "stderr", io.StringIO() if has_stream else None)
+    monkeypatch.setattr(
+        sys,
+        "stderr",
+        io.StringIO() if has_stream else None,
+    )
     give_extra(monkeypatch, "textual_serve")
     with pytest.raises(SystemExit):
         desktop.main([])
@@ -344,7 +380,11 @@ def test_a_fault_without_standard_error_is_shown_and_recorded(
 
     shown: list[str] = []
     monkeypatch.setenv(STATE, str(tmp_path))
-    monkeypatch.setattr(system, "show_message_box", lambda _title, text: shown.append(text))
+    monkeypatch.setattr(
+        system,
+        "show_message_box",
+        lambda _title, text: shown.append(text),
+    )
     monkeypatch.setattr(
         system, "show_notice", lambda text, show=system.show_notice: show(text, "windows")
     )

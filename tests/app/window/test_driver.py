@@ -50,10 +50,21 @@ sys.exit(app.return_code)
 """
 
 
-def run_app(system: str, *, is_gone: bool, key: bytes = b"q") -> tuple[int, bool]:
+def run_app(
+    system: str,
+    *,
+    is_gone: bool,
+    key: bytes = b"q",
+) -> tuple[int, bool]:
     """Return the exit code of the app, and whether its libraries find an empty input."""
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", APP, system, "gone" if is_gone else "there"]
+    command = [
+        sys.executable,
+        "-c",
+        APP,
+        system,
+        "gone" if is_gone else "there",
+    ]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment()) as child:
         assert child.stdin is not None
         assert child.stdout is not None

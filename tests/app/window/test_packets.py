@@ -18,7 +18,11 @@ def test_a_packet_by_hand() -> None:
     st.integers(1, 50),
     st.binary(max_size=30),
 )
-def test_pieces_of_any_length(packets: list[tuple[str, bytes]], step: int, noise: bytes) -> None:
+def test_pieces_of_any_length(
+    packets: list[tuple[str, bytes]],
+    step: int,
+    noise: bytes,
+) -> None:
     stream = (
         noise.replace(b"_", b"")
         + READY

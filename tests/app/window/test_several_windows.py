@@ -44,7 +44,12 @@ class Window:
     `place`: (left, top, width, height) in pixels.
     """
 
-    def __init__(self, screen: Screen, place: tuple[int, int, int, int], project: Path) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        place: tuple[int, int, int, int],
+        project: Path,
+    ) -> None:
         self.screen = screen
         self.place = place
         paths = [environment()["PYTHONPATH"], os.environ.get("PYTHONPATH")]
@@ -62,7 +67,16 @@ class Window:
         )
         until(lambda: self.ids, lambda: "no window came")
         left, top, width, height = map(str, place)
-        screen.do("windowmove", self.ids[0], left, top, "windowsize", self.ids[0], width, height)
+        screen.do(
+            "windowmove",
+            self.ids[0],
+            left,
+            top,
+            "windowsize",
+            self.ids[0],
+            width,
+            height,
+        )
         (self.app,) = (
             one
             for one in psutil.Process(self.process.pid).children()
@@ -103,7 +117,15 @@ class Window:
         )
 
     def press(self, *keys: str) -> None:
-        self.screen.do("windowfocus", "--sync", self.ids[0], "key", "--delay", "60", *keys)
+        self.screen.do(
+            "windowfocus",
+            "--sync",
+            self.ids[0],
+            "key",
+            "--delay",
+            "60",
+            *keys,
+        )
 
     def close(self) -> None:
         """As its cross does."""
@@ -175,7 +197,11 @@ def newest_step(project: Path) -> int:
     return max((event.step for event, _ in log if isinstance(event, events.TrainStep)), default=0)
 
 
-def test_two_windows_are_two_apps(window: Opener, handbook: Path, tmp_path: Path) -> None:
+def test_two_windows_are_two_apps(
+    window: Opener,
+    handbook: Path,
+    tmp_path: Path,
+) -> None:
     one = window(handbook)
     other = window(handbook, RIGHT)
     assert one.app.pid != other.app.pid
@@ -190,7 +216,13 @@ def test_two_windows_are_two_apps(window: Opener, handbook: Path, tmp_path: Path
     assert sizes[0][1] > sizes[1][1]  # each is drawn for its own window
     other.press("F1")
     other.until("Close")
-    one.press("z", "e", "b", "r", "a")
+    one.press(
+        "z",
+        "e",
+        "b",
+        "r",
+        "a",
+    )
     one.until("zebra")
     assert "zebra" not in "".join(other.lines)
     assert "Close" not in "".join(one.lines)

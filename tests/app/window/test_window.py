@@ -113,7 +113,12 @@ def test_it_opens_without_a_network_takes_keys_and_closes(
     assert not [one for process in everything for one in process.net_connections("inet")]
     screen.keys("o")
     screen.until(lambda: screen.share(PANEL) > 0.1, "no dialog came")
-    screen.do("windowsize", screen.window(), "700", "500")
+    screen.do(
+        "windowsize",
+        screen.window(),
+        "700",
+        "500",
+    )
     screen.until(lambda: 0.02 < screen.share(PANEL) < 0.25, "the dialog keeps its size")
     screen.keys("Escape")
     screen.until(lambda: screen.share(HIGHLIGHT) > 0.005, "the dialog stays")
@@ -155,7 +160,12 @@ def test_the_mouse_and_the_size_of_letters(opened: tuple[Screen, subprocess.Pope
     screen, _ = opened
     before = screen.share(HIGHLIGHT)
     picture = screen.picture()
-    screen.keys("ctrl+plus", "ctrl+plus", "ctrl+plus", "ctrl+plus")
+    screen.keys(
+        "ctrl+plus",
+        "ctrl+plus",
+        "ctrl+plus",
+        "ctrl+plus",
+    )
     screen.until(lambda: screen.share(HIGHLIGHT) > 1.15 * before, "the letters do not grow")
     assert screen.differs(picture) > 0.05
     screen.keys("ctrl+0")
@@ -225,9 +235,21 @@ def test_a_folder_is_dropped_on_the_window(
         screen.until(
             lambda: bool(screen.found("a folder to drag")), "the folder to drag is not shown"
         )
-        screen.do("mousemove", "40", "780", "mousedown", "1")
+        screen.do(
+            "mousemove",
+            "40",
+            "780",
+            "mousedown",
+            "1",
+        )
         for step in range(12):
-            screen.do("mousemove", str(60 + 40 * step), str(775 - 30 * step), "sleep", "0.1")
+            screen.do(
+                "mousemove",
+                str(60 + 40 * step),
+                str(775 - 30 * step),
+                "sleep",
+                "0.1",
+            )
         screen.do("mouseup", "1")
         screen.until(
             lambda: (

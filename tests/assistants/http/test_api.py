@@ -47,7 +47,12 @@ def server(project: Path) -> Iterator[Listener]:
 
 
 def embedded(server: Listener, **body: Any) -> Any:
-    status, data = asked(server, "POST", "/v1/embeddings", {"model": "embedded", **body})
+    status, data = asked(
+        server,
+        "POST",
+        "/v1/embeddings",
+        {"model": "embedded", **body},
+    )
     assert status == 200, data
     return data
 
@@ -89,7 +94,12 @@ def test_the_default_input_type_is_document(server: Listener) -> None:
 
 def test_base64_holds_the_same_numbers_and_usage_counts_tokens(server: Listener) -> None:
     numbers = embedded(server, input="the contract")
-    text = embedded(server, input="the contract", encoding_format="base64", user="me")
+    text = embedded(
+        server,
+        input="the contract",
+        encoding_format="base64",
+        user="me",
+    )
     decoded = np.frombuffer(base64.b64decode(text["data"][0]["embedding"]), "<f4")
     assert np.array_equal(decoded, matrix(numbers)[0].astype(np.float32))
     assert (
@@ -150,14 +160,24 @@ def test_a_query_also_has_its_terms_where_they_are_wanted(server: Listener, proj
     ],
 )
 def test_a_wrong_body_is_refused(server: Listener, body: Any) -> None:
-    status, data = asked(server, "POST", "/v1/embeddings", body if body is not None else b"null")
+    status, data = asked(
+        server,
+        "POST",
+        "/v1/embeddings",
+        body if body is not None else b"null",
+    )
     assert (status, data["error"]["code"]) == (400, "arguments-invalid")
     assert data["error"]["type"] == "invalid_request_error"
 
 
 def test_a_model_that_there_is_not(server: Listener) -> None:
     for model in ("other", "embedded:", "embedded:Query", ":query", ""):
-        status, data = asked(server, "POST", "/v1/embeddings", {"model": model, "input": "x"})
+        status, data = asked(
+            server,
+            "POST",
+            "/v1/embeddings",
+            {"model": model, "input": "x"},
+        )
         assert (status, data["error"]["code"]) == (400, "project-missing")
 
 
@@ -205,8 +225,17 @@ def test_documents_are_ordered_by_the_projects_reranker(project: Path, tmp_path:
         ({"documents": ["a"], "model": "other"}, "project-missing"),
     ],
 )
-def test_what_cannot_be_reranked(server: Listener, body: dict[str, Any], code: str) -> None:
-    status, data = asked(server, "POST", "/v1/rerank", {"model": "embedded", "query": "x", **body})
+def test_what_cannot_be_reranked(
+    server: Listener,
+    body: dict[str, Any],
+    code: str,
+) -> None:
+    status, data = asked(
+        server,
+        "POST",
+        "/v1/rerank",
+        {"model": "embedded", "query": "x", **body},
+    )
     assert (status, data["error"]["code"]) == (400, code)
 
 
@@ -272,13 +301,27 @@ def test_a_search_finds_what_the_command_finds(
         ({"query": "x", "mode": "bm25", "types": ["pfd"]}, "type-unknown"),
     ],
 )
-def test_a_wrong_search_is_refused(server: Listener, params: dict[str, Any], code: str) -> None:
-    status, data = asked(server, "POST", "/search", params)
+def test_a_wrong_search_is_refused(
+    server: Listener,
+    params: dict[str, Any],
+    code: str,
+) -> None:
+    status, data = asked(
+        server,
+        "POST",
+        "/search",
+        params,
+    )
     assert (status, data["error"]["code"]) == (400, code)
 
 
 def test_a_wrong_mode_names_those_of_the_command(server: Listener) -> None:
-    _, data = asked(server, "POST", "/search", {"query": "x", "mode": "fast"})
+    _, data = asked(
+        server,
+        "POST",
+        "/search",
+        {"query": "x", "mode": "fast"},
+    )
     assert all(mode in data["error"]["message"] for mode in MODE_OF_NAME)
     assert "bm25" not in data["error"]["message"]
 
@@ -298,7 +341,12 @@ def test_other_paths_and_methods(server: Listener) -> None:
 
 
 def test_a_search_may_not_be_as_long_as_texts_to_embed(server: Listener) -> None:
-    status, data = asked(server, "POST", "/search", {"query": "roof", "paths": ["x" * 40_000]})
+    status, data = asked(
+        server,
+        "POST",
+        "/search",
+        {"query": "roof", "paths": ["x" * 40_000]},
+    )
     assert (status, data["error"]["code"]) == (413, "request-too-large")
 
 
@@ -306,13 +354,23 @@ def test_several_projects_are_told_apart_and_one_that_is_not_built_says_so(
     project: Path, handbook: Path
 ) -> None:
     with listening(LocalApi([str(project), str(handbook)]).answer) as server:
-        status, data = asked(server, "POST", "/search", {"query": "roof"})
+        status, data = asked(
+            server,
+            "POST",
+            "/search",
+            {"query": "roof"},
+        )
         assert (status, data["error"]["code"]) == (400, "project-missing")
         status, data = asked(
             server, "POST", "/search", {"query": "roof", "project": "handbook", "mode": "bm25"}
         )
         assert (status, len(data["hits"])) == (200, 2)
-        status, data = asked(server, "POST", "/v1/embeddings", {"model": "handbook", "input": "x"})
+        status, data = asked(
+            server,
+            "POST",
+            "/v1/embeddings",
+            {"model": "handbook", "input": "x"},
+        )
         assert (status, data["error"]["code"]) == (409, "not-built")
 
 
@@ -323,7 +381,12 @@ def test_a_fault_is_answered_without_its_message(
         raise RuntimeError("private words")
 
     monkeypatch.setattr(EncodersInUse, "encode", fail)
-    status, data = asked(server, "POST", "/v1/embeddings", {"model": "embedded", "input": "x"})
+    status, data = asked(
+        server,
+        "POST",
+        "/v1/embeddings",
+        {"model": "embedded", "input": "x"},
+    )
     assert (status, data["error"]["code"], data["error"]["type"]) == (
         500,
         "internal-fault",

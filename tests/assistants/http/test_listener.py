@@ -24,7 +24,11 @@ def server() -> Iterator[Listener]:
         yield found
 
 
-def head(server: Listener, *lines: str, first: str = "POST /x HTTP/1.1") -> bytes:
+def head(
+    server: Listener,
+    *lines: str,
+    first: str = "POST /x HTTP/1.1",
+) -> bytes:
     """A request's head, with Host and token, and these lines besides."""
     ours = [f"Host: 127.0.0.1:{server.port}", f"Authorization: Bearer {TOKEN}"]
     return "\r\n".join([first, *ours, *lines, "", ""]).encode("latin-1")
@@ -103,7 +107,12 @@ def test_a_hostile_head_is_refused(
         (b"GET /\xc3\xa9 HTTP/1.1\r\n\r\n", 400, "request-malformed"),
     ],
 )
-def test_other_bytes_are_refused(server: Listener, data: bytes, status: int, code: str) -> None:
+def test_other_bytes_are_refused(
+    server: Listener,
+    data: bytes,
+    status: int,
+    code: str,
+) -> None:
     assert status_and_code(
         sent(server, data.replace(b"PORT", str(server.port).encode()), end=True)
     ) == (status, code)
@@ -119,7 +128,11 @@ def test_a_target_is_a_path(server: Listener) -> None:
 def test_names_of_this_machine_and_their_origins_are_let_in(server: Listener) -> None:
     for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]"):
         host = f"{name}:{server.port}"
-        headers = {"Host": host, "Origin": f"http://{host}", "authorization": f"bearer {TOKEN}"}
+        headers = {
+            "Host": host,
+            "Origin": f"http://{host}",
+            "authorization": f"bearer {TOKEN}",
+        }
         assert asked(server, "GET", "/", headers=headers)[0] == 200
 
 
@@ -137,7 +150,12 @@ def test_a_head_request_gets_no_body_and_a_cautious_client_is_told_to_go_on(
     answer = sent(server, head(server, "Connection: close", first="HEAD / HTTP/1.1"))
     assert answer.endswith(b"\r\n\r\n")
     assert b"\r\nContent-Length: 16\r\n" in answer
-    cautious = head(server, "Content-Length: 2", "Expect: 100-continue", "Connection: close")
+    cautious = head(
+        server,
+        "Content-Length: 2",
+        "Expect: 100-continue",
+        "Connection: close",
+    )
     assert sent(server, cautious + b"ab").startswith(b"HTTP/1.1 100 ")
 
 
@@ -235,4 +253,8 @@ def test_what_is_no_address(text: str) -> None:
 
 def test_a_port_in_use_is_an_error(server: Listener) -> None:
     with fails(UsageError, "port-unavailable", server.port):
-        Listener(("127.0.0.1", server.port), TOKEN, echo)
+        Listener(
+            ("127.0.0.1", server.port),
+            TOKEN,
+            echo,
+        )

@@ -34,10 +34,19 @@ def test_it_serves_until_it_is_stopped_and_never_prints_its_token(handbook: Path
         assert port
         token = engine_here("serve", "--show-token").stdout.strip()
         assert token == token_file().read_text().strip()
-        client = http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=120)
+        client = http.client.HTTPConnection(
+            "127.0.0.1",
+            int(port[1]),
+            timeout=120,
+        )
         body = json.dumps({"query": "roof", "mode": "bm25"})
         headers = {"Authorization": f"Bearer {token}"}
-        client.request("POST", "/search", body, headers)
+        client.request(
+            "POST",
+            "/search",
+            body,
+            headers,
+        )
         hits = json.loads(client.getresponse().read())["hits"]
         assert {hit["path"] for hit in hits} == {"contracts/lease.md", "reports/wing #1.txt"}
         server.send_signal(signal.SIGTERM)

@@ -97,7 +97,11 @@ def test_what_is_left_of_a_folder_is_removed_by_the_next_call(
         raise PermissionError(13, "in use")
 
     with monkeypatch.context() as context:
-        context.setattr(files.shutil, "rmtree", refuse)
+        context.setattr(
+            files.shutil,
+            "rmtree",
+            refuse,
+        )
         assert files.try_remove_tree(artifact)
     (leftover,) = files.find_leftovers(tmp_path)
     assert (leftover / "a").is_file()
@@ -112,10 +116,18 @@ def refuse_moments(
     refusals = iter(range(times))
     call = getattr(Path, method)
 
-    def attempt(path: Path, *arguments: object, **options: object) -> object:
+    def attempt(
+        path: Path,
+        *arguments: object,
+        **options: object,
+    ) -> object:
         if next(refusals, None) is not None:
             raise OSError(code, "in use")
-        return call(path, *arguments, **options)
+        return call(
+            path,
+            *arguments,
+            **options,
+        )
 
     monkeypatch.setattr(Path, method, attempt)
 
@@ -153,9 +165,19 @@ def test_a_removed_file_may_be_listed_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "new").touch()
-    refuse_moments(monkeypatch, "replace", 3, errno.ENOTEMPTY)
+    refuse_moments(
+        monkeypatch,
+        "replace",
+        3,
+        errno.ENOTEMPTY,
+    )
     files.replace(tmp_path / "new", tmp_path / "old")
-    refuse_moments(monkeypatch, "replace", 1, errno.ENOSPC)
+    refuse_moments(
+        monkeypatch,
+        "replace",
+        1,
+        errno.ENOSPC,
+    )
     with pytest.raises(OSError, match="in use"):
         files.replace(tmp_path / "old", tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["old"]

@@ -40,21 +40,35 @@ class Windows:
         self.library = Library(self.calls)
         with monkeypatch.context() as context:
             context.setattr(sys, "platform", "win32")
-            context.setattr(ctypes, "WinDLL", lambda *_, **__: self.library, raising=False)
+            context.setattr(
+                ctypes,
+                "WinDLL",
+                lambda *_, **__: self.library,
+                raising=False,
+            )
             assert jobs.__file__ is not None
             spec = importlib.util.spec_from_file_location("jobs_of_windows", jobs.__file__)
             assert spec is not None
             assert spec.loader is not None
             self.jobs: ModuleType = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(self.jobs)
-        monkeypatch.setattr(self.jobs, "subprocess", SimpleNamespace(Popen=self._start))
+        monkeypatch.setattr(
+            self.jobs,
+            "subprocess",
+            SimpleNamespace(Popen=self._start),
+        )
         monkeypatch.setattr(
             psutil,
             "Process",
             lambda number: SimpleNamespace(resume=lambda: self.calls.append(("resume", (number,)))),
         )
 
-    def _start(self, command: list[str], creationflags: int, **_: Any) -> SimpleNamespace:
+    def _start(
+        self,
+        command: list[str],
+        creationflags: int,
+        **_: Any,
+    ) -> SimpleNamespace:
         self.calls.append(("start", (creationflags,)))
         return SimpleNamespace(
             pid=7,
@@ -98,7 +112,11 @@ def test_a_job_says_that_it_does_not_hold_a_child(windows: Windows, function: st
 def test_a_program_runs_once_it_is_in_its_job(windows: Windows) -> None:
     job = windows.jobs.Job(2**31, 2)
     windows.calls.clear()
-    windows.jobs.start_in_job(["tesseract"], job, creationflags=0x200)
+    windows.jobs.start_in_job(
+        ["tesseract"],
+        job,
+        creationflags=0x200,
+    )
     assert windows.calls[0] == ("start", (0x204,))
     assert windows.calls[-1] == ("resume", (7,))
     assert windows.names.index("AssignProcessToJobObject") < windows.names.index("resume")

@@ -84,8 +84,16 @@ class Asked:
     """A locked-down process that answers."""
 
     def __init__(self) -> None:
-        command = [*python_program(), "-c", ANSWER]
-        environment = {**os.environ, **python_environment(), "PYTHONPATH": import_path()}
+        command = [
+            *python_program(),
+            "-c",
+            ANSWER,
+        ]
+        environment = {
+            **os.environ,
+            **python_environment(),
+            "PYTHONPATH": import_path(),
+        }
         environment["GREETING"] = "Möwe"
         self.process = LockedDownProcess(command, environment)
         self.process.resume()
@@ -223,7 +231,11 @@ def test_no_token_stays_open_after_a_call_that_failed(
             raise OSError("refused")
 
     monkeypatch.setattr(tokens, "check_call", check_call)
-    monkeypatch.setattr(importlib.import_module("_winapi"), "CloseHandle", closed.append)
+    monkeypatch.setattr(
+        importlib.import_module("_winapi"),
+        "CloseHandle",
+        closed.append,
+    )
     with pytest.raises(OSError, match="refused"):
         tokens.ReaderTokens()
     assert len(set(closed)) == tokens_made

@@ -23,7 +23,11 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
     ("streams", "command", "code"),
     [("<&-", "list", 0), (">&-", "list", 0), ("<&- >&- 2>&-", "list", 0), (">&-", "status x", 2)],
 )
-def test_a_command_runs_with_closed_streams(streams: str, command: str, code: int) -> None:
+def test_a_command_runs_with_closed_streams(
+    streams: str,
+    command: str,
+    code: int,
+) -> None:
     completed = run(f"{COMMAND} {command} {streams}")
     assert completed.returncode == code, completed.stderr
 

@@ -43,8 +43,18 @@ print("stopping", flush=True)
 
 def start_child(orphan_seconds: float = 60.0) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", CHILD, str(orphan_seconds)]
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, **own_session())
+    command = [
+        sys.executable,
+        "-c",
+        CHILD,
+        str(orphan_seconds),
+    ]
+    return subprocess.Popen(
+        command,
+        stdin=pipe,
+        stdout=pipe,
+        **own_session(),
+    )
 
 
 def test_exit_codes_are_named() -> None:
@@ -67,9 +77,17 @@ def test_exit_codes_are_named() -> None:
 def test_arguments_are_quoted_for_the_shell_of_the_system(
     text: str, posix: str, windows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "sys", SimpleNamespace(platform="linux"))
+    monkeypatch.setattr(
+        processes,
+        "sys",
+        SimpleNamespace(platform="linux"),
+    )
     assert quote_argument(text) == posix
-    monkeypatch.setattr(processes, "sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr(
+        processes,
+        "sys",
+        SimpleNamespace(platform="win32"),
+    )
     assert quote_argument(text) == windows
 
 
@@ -82,7 +100,11 @@ def test_a_program_in_the_working_directory_is_not_found(
     for folder in (tmp_path, tmp_path / "relative", programs):
         folder.mkdir(exist_ok=True)
         (folder / "tesseract.exe").touch()
-    monkeypatch.setattr(processes, "sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr(
+        processes,
+        "sys",
+        SimpleNamespace(platform="win32"),
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", path)
     assert find_program("tesseract") is None
@@ -95,7 +117,11 @@ def test_our_processes_look_for_programs_on_the_path_alone() -> None:
         "import os; from engine.core.environment import ONLY_ON_PATH, prepare_process;"
         "prepare_process(); print(os.environ[ONLY_ON_PATH])"
     )
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    completed = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=True,
+    )
     assert completed.stdout.strip() == b"1"
 
 

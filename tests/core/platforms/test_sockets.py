@@ -31,7 +31,12 @@ def test_a_connection_that_failed_is_described_by_the_system(
     monkeypatch.setattr(sys, "platform", "linux")
     assert sockets.describe_socket_error(error) == elsewhere
     monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setattr(sockets, "ctypes", words, raising=False)
+    monkeypatch.setattr(
+        sockets,
+        "ctypes",
+        words,
+        raising=False,
+    )
     assert sockets.describe_socket_error(error) == on_windows
 
 

@@ -29,10 +29,29 @@ def test_only_the_closing_of_the_window_is_a_lost_terminal(
         return 1
 
     library = SimpleNamespace(kernel32=SimpleNamespace(SetConsoleCtrlHandler=set_handler))
-    monkeypatch.setattr(ctypes, "windll", library, raising=False)
-    monkeypatch.setattr(ctypes, "WINFUNCTYPE", lambda *_: lambda call: call, raising=False)
-    monkeypatch.setattr(signal, "SIGBREAK", 21, raising=False)
-    monkeypatch.setattr(signal, "raise_signal", raised.append)
+    monkeypatch.setattr(
+        ctypes,
+        "windll",
+        library,
+        raising=False,
+    )
+    monkeypatch.setattr(
+        ctypes,
+        "WINFUNCTYPE",
+        lambda *_: lambda call: call,
+        raising=False,
+    )
+    monkeypatch.setattr(
+        signal,
+        "SIGBREAK",
+        21,
+        raising=False,
+    )
+    monkeypatch.setattr(
+        signal,
+        "raise_signal",
+        raised.append,
+    )
     monkeypatch.setattr(sys, "platform", "win32")
     assert stopping.__file__ is not None
     spec = importlib.util.spec_from_file_location("stopping_of_windows", stopping.__file__)

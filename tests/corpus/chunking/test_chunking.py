@@ -56,11 +56,22 @@ def word_tokenizer_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def chunker(
     path: Path, tokens: int = 256, overlap: int = 1, context: Context = "none", special: int = 2
 ) -> Chunker:
-    return Chunker(path, tokens, overlap, context, special)
+    return Chunker(
+        path,
+        tokens,
+        overlap,
+        context,
+        special,
+    )
 
 
 def markdown(text: str, title: str = "") -> ReadDocument:
-    return ReadDocument(title, text, tuple(find_headings(text)), format="md")
+    return ReadDocument(
+        title,
+        text,
+        tuple(find_headings(text)),
+        format="md",
+    )
 
 
 def path_at(headings: tuple[Heading, ...], position: int) -> tuple[str, ...]:
@@ -71,7 +82,12 @@ def path_at(headings: tuple[Heading, ...], position: int) -> tuple[str, ...]:
     return tuple(heading.title for heading in path)
 
 
-def check(document: ReadDocument, chunks: list[Chunk], budget: int, special: int = 2) -> None:
+def check(
+    document: ReadDocument,
+    chunks: list[Chunk],
+    budget: int,
+    special: int = 2,
+) -> None:
     covered = [False] * len(document.text)
     for ordinal, chunk in enumerate(chunks):
         assert chunk.ordinal == ordinal
@@ -131,8 +147,18 @@ def test_invariants_hold_for_any_document(
         headings = tuple(find_headings(text))
     else:
         headings = ()
-    document = ReadDocument(title, text, headings, format=format)
-    cutter = chunker(tokenizer_file, budget, overlap, context)
+    document = ReadDocument(
+        title,
+        text,
+        headings,
+        format=format,
+    )
+    cutter = chunker(
+        tokenizer_file,
+        budget,
+        overlap,
+        context,
+    )
     chunks = cutter.chunk(document)
     check(document, chunks, budget)
     assert all(chunk.tokens == len(chunk.embedded_text.encode()) + 2 for chunk in chunks)
@@ -169,7 +195,11 @@ def test_overlap_is_the_last_sentence_and_never_crosses_a_heading(tokenizer_file
     body = " ".join(f"Sentence number {n:02d} here." for n in range(12))
     text = f"# A\n\n{body}\n\n# B\n\n{body}"
     chunks = chunker(tokenizer_file, 122, 1).chunk(markdown(text))
-    check(markdown(text), chunks, 122)
+    check(
+        markdown(text),
+        chunks,
+        122,
+    )
     overlaps = [
         before.end - after.start for before, after in pairwise(chunks) if after.start < before.end
     ]
@@ -266,7 +296,18 @@ def test_wrong_tokenizer_and_wrong_budget(tmp_path: Path, tokenizer_file: Path) 
 
 
 def prose(sentences: int) -> str:
-    words = ["valve", "pump", "the", "seal", "of", "AX-400", "was", "checked", "before", "pressure"]
+    words = [
+        "valve",
+        "pump",
+        "the",
+        "seal",
+        "of",
+        "AX-400",
+        "was",
+        "checked",
+        "before",
+        "pressure",
+    ]
     lines = (
         " ".join(words[(n * 7 + k * k) % 10] for k in range(4 + n % 9)) + "."
         for n in range(sentences)
@@ -280,7 +321,11 @@ def whole(
     monkeypatch: pytest.MonkeyPatch, counter: TokenCounter, *asked: Any
 ) -> list[tuple[int, int]]:
     with monkeypatch.context() as patch:
-        patch.setattr(tokens, "WINDOW", 10**9)
+        patch.setattr(
+            tokens,
+            "WINDOW",
+            10**9,
+        )
         return counter.split(*asked)
 
 
@@ -313,7 +358,11 @@ def test_invariants_hold_where_windows_are_small(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "WINDOW", 64)
         patch.setattr(tokens, "WINDOW_PER_TOKEN", 1)
-        check(document, chunker(tokenizer_file, budget).chunk(document), budget)
+        check(
+            document,
+            chunker(tokenizer_file, budget).chunk(document),
+            budget,
+        )
 
 
 @pytest.mark.parametrize(
@@ -350,7 +399,11 @@ def test_a_wish_to_stop_is_heard_while_one_document_is_cut(tokenizer_file: Path)
         if len(asked) == 3:
             raise InterruptedError
 
-    cutter = Chunker(tokenizer_file, 128, check=stop_at_the_third)
+    cutter = Chunker(
+        tokenizer_file,
+        128,
+        check=stop_at_the_third,
+    )
     with pytest.raises(InterruptedError):
         list(cutter.chunk_many([ReadDocument("", "word " * 40_000, (), format="txt")]))
     assert len(asked) == 3
@@ -364,5 +417,9 @@ def test_tokens_of_a_long_text_are_counted_a_piece_at_a_time(
     assert words.count_long("word " * 8, piece=10) == 8
     assert words.count_long("twelve chars", piece=10) == 3  # "chars" is parted
     asked: list[int] = []
-    words.count_long("a" * 25, lambda: asked.append(1), piece=10)
+    words.count_long(
+        "a" * 25,
+        lambda: asked.append(1),
+        piece=10,
+    )
     assert len(asked) == 3

@@ -69,8 +69,16 @@ def test_an_appointment_in_a_mail_is_part_of_its_text(tmp_path: Path) -> None:
         ("Content-Disposition: attachment", "attachment-2.ics"),
     ],
 )
-def test_an_attached_appointment_is_a_document(tmp_path: Path, field: str, member: str) -> None:
-    found = opened(tmp_path, "a.eml", mail("text/calendar; charset=utf-8", field))
+def test_an_attached_appointment_is_a_document(
+    tmp_path: Path,
+    field: str,
+    member: str,
+) -> None:
+    found = opened(
+        tmp_path,
+        "a.eml",
+        mail("text/calendar; charset=utf-8", field),
+    )
     attached = found[-1]
     assert isinstance(attached, ReadDocument)
     assert (attached.member, attached.text) == (member, SHOWN)
@@ -120,7 +128,11 @@ def test_a_file_without_entries_is_empty(tmp_path: Path) -> None:
         ("X-ALT-DESC;FMTTYPE=text/html:<b>Agenda</b>\r\nDESCRIPTION:\\n", "Agenda"),
     ],
 )
-def test_descriptions_in_html_are_read(tmp_path: Path, lines: str, text: str) -> None:
+def test_descriptions_in_html_are_read(
+    tmp_path: Path,
+    lines: str,
+    text: str,
+) -> None:
     source = f"BEGIN:VEVENT\r\nSUMMARY:Visit\r\n{lines}\r\nEND:VEVENT\r\n"
     found = only(opened(tmp_path, "a.ics", source.encode()))
     assert found.text == f"Summary: Visit\nDescription: {text}"

@@ -21,7 +21,11 @@ NO_XML = "damaged: a part of it is not sound XML"
 PDF = office.pdf("The pelican boards at dawn.")
 
 
-def reason_of(tmp_path: Path, name: str, content: bytes) -> tuple[str, str]:
+def reason_of(
+    tmp_path: Path,
+    name: str,
+    content: bytes,
+) -> tuple[str, str]:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UnreadableFileError) as raised:
         list(read_everything(tmp_path / name, FORMATS[ending_of(name)]))

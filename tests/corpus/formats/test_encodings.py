@@ -133,7 +133,11 @@ def noted(note: str) -> tuple[int, str]:
         ((GERMAN * 3).encode("utf-16") + b"x", GERMAN, ""),
     ],
 )
-def test_a_bad_byte_in_utf_8_costs_that_byte_only(data: bytes, start: str, encoding: str) -> None:
+def test_a_bad_byte_in_utf_8_costs_that_byte_only(
+    data: bytes,
+    start: str,
+    encoding: str,
+) -> None:
     text, note = decode(data, PATH)
     assert text.startswith(start)
     assert noted(note) == (1, encoding)

@@ -45,7 +45,11 @@ def test_the_text_of_every_format_is_found(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "format"), [("a.eml", "eml"), ("a.mhtml", "mhtml"), ("a.MHT", "mhtml")]
 )
-def test_a_saved_page_is_called_one_and_not_a_mail(tmp_path: Path, name: str, format: str) -> None:
+def test_a_saved_page_is_called_one_and_not_a_mail(
+    tmp_path: Path,
+    name: str,
+    format: str,
+) -> None:
     content = MAILS["a.eml" if format == "eml" else "a.mhtml"]
     assert only(opened(tmp_path, name, content)).format == format
 
@@ -298,9 +302,17 @@ def test_what_cannot_be_read_has_the_kind_of_its_reason(
 
 def test_an_old_file_without_readable_text_is_not_called_empty(tmp_path: Path) -> None:
     with unreadable("empty") as old:
-        opened(tmp_path, "a.doc", office.doc("\r\r"))
+        opened(
+            tmp_path,
+            "a.doc",
+            office.doc("\r\r"),
+        )
     with unreadable("empty") as new:
-        opened(tmp_path, "a.odp", changed(office.odp(), "content.xml", "draw:page", "draw:none"))
+        opened(
+            tmp_path,
+            "a.odp",
+            changed(office.odp(), "content.xml", "draw:page", "draw:none"),
+        )
     assert old.value.why != new.value.why
 
 
@@ -330,7 +342,11 @@ def test_attachments_and_members_are_documents_of_their_own(tmp_path: Path) -> N
         "skipped",
         "needs OCR",
     )
-    outlook = opened(tmp_path, "a.msg", office.msg({"plan.pdf": PDF}))
+    outlook = opened(
+        tmp_path,
+        "a.msg",
+        office.msg({"plan.pdf": PDF}),
+    )
     assert [(item.member, item.format) for item in outlook if isinstance(item, ReadDocument)] == [
         ("", "msg"),
         ("plan.pdf", "pdf"),
@@ -349,7 +365,11 @@ def test_one_bad_member_leaves_the_others(tmp_path: Path) -> None:
         "d.xyz": "?",
         "e.txt": "x",
     }
-    found = opened(tmp_path, "a.zip", office.zipped(files))
+    found = opened(
+        tmp_path,
+        "a.zip",
+        office.zipped(files),
+    )
     assert [item.member for item in found] == list(files)
     assert [item.kind for item in found if isinstance(item, LeftOut)] == [
         "damaged",
@@ -403,7 +423,11 @@ def test_a_long_name_keeps_its_ending(tmp_path: Path) -> None:
         ("f.csv", b"mark;format\n%PDF-;PDF of the pelican\n"),
     ],
 )
-def test_a_text_about_another_format_is_a_text(tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_text_about_another_format_is_a_text(
+    tmp_path: Path,
+    name: str,
+    content: bytes,
+) -> None:
     document = only(opened(tmp_path, name, content))
     assert document.format == ending_of(name)[1:]
     assert "pelican" in document.text

@@ -48,16 +48,28 @@ def test_names_that_lead_out_of_an_archive_are_refused(tmp_path: Path, name: str
 
 
 def test_an_archive_that_zeros_follow_is_read(tmp_path: Path) -> None:
-    (found,) = opened(tmp_path, "a.zip", office.zipped({"a.txt": "The pelican."}) + bytes(50_000))
+    (found,) = opened(
+        tmp_path,
+        "a.zip",
+        office.zipped({"a.txt": "The pelican."}) + bytes(50_000),
+    )
     assert isinstance(found, ReadDocument)
     assert found.text == "The pelican."
     with unreadable("damaged"):
-        opened(tmp_path, "b.zip", b"PK\x03\x04" + bytes(100))
+        opened(
+            tmp_path,
+            "b.zip",
+            b"PK\x03\x04" + bytes(100),
+        )
 
 
 def test_an_archive_of_hidden_files_is_empty(tmp_path: Path) -> None:
     with unreadable("empty"):
-        opened(tmp_path, "a.zip", office.zipped({".env.txt": "The pelican."}))
+        opened(
+            tmp_path,
+            "a.zip",
+            office.zipped({".env.txt": "The pelican."}),
+        )
 
 
 def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
@@ -66,7 +78,11 @@ def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
         link = zipfile.ZipInfo("secret.txt")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
         archive.writestr(link, "/etc/passwd")
-    (found,) = opened(tmp_path, "a.zip", file.getvalue())
+    (found,) = opened(
+        tmp_path,
+        "a.zip",
+        file.getvalue(),
+    )
     assert isinstance(found, LeftOut)
     assert (found.state, found.kind) == ("skipped", "link")
 
@@ -89,7 +105,11 @@ def test_a_bomb_is_refused_by_the_size_that_it_declares(tmp_path: Path) -> None:
     ]
 
 
-def unzipped(path: Path, content: bytes, limits: ArchiveLimits) -> list[Finding]:
+def unzipped(
+    path: Path,
+    content: bytes,
+    limits: ArchiveLimits,
+) -> list[Finding]:
     return list(ZipReader(limits).read(path, content))
 
 
@@ -101,9 +121,17 @@ def name_and_kind(finding: Finding) -> tuple[str, str]:
 
 
 def test_the_part_of_a_large_archive_that_fits_the_limit_is_read(tmp_path: Path) -> None:
-    files = {"a.txt": "x " * 2**18, "b.txt": "y " * 2**19, "c.txt": "fine"}
+    files = {
+        "a.txt": "x " * 2**18,
+        "b.txt": "y " * 2**19,
+        "c.txt": "fine",
+    }
     limits = ArchiveLimits(unpacked=2**20)
-    found = unzipped(tmp_path / "a.zip", office.zipped(files), limits)
+    found = unzipped(
+        tmp_path / "a.zip",
+        office.zipped(files),
+        limits,
+    )
     assert [name_and_kind(item) for item in found] == [
         ("a.txt", ""),
         ("b.txt", "too large"),
@@ -115,7 +143,11 @@ def test_the_part_of_a_large_archive_that_fits_the_limit_is_read(tmp_path: Path)
 
 def test_a_bomb_that_lies_about_its_size_is_stopped_while_it_unpacks(tmp_path: Path) -> None:
     content = office.zipped({"a.txt": "fine", "b.txt": "x" * 3 * 2**20})
-    found = unzipped(tmp_path / "a.zip", content, ArchiveLimits(member=2**20))
+    found = unzipped(
+        tmp_path / "a.zip",
+        content,
+        ArchiveLimits(member=2**20),
+    )
     assert [name_and_kind(item) for item in found] == [
         ("a.txt", ""),
         ("b.txt", "too large"),
@@ -135,7 +167,12 @@ def test_archives_in_archives_end_somewhere(tmp_path: Path) -> None:
 
 def test_many_members_end_somewhere(tmp_path: Path) -> None:
     content = office.zipped({f"{n}.txt": "The heron." for n in range(5)})
-    found = opened(tmp_path, "a.zip", content, FileLimits(members=3))
+    found = opened(
+        tmp_path,
+        "a.zip",
+        content,
+        FileLimits(members=3),
+    )
     assert [type(item) for item in found] == [ReadDocument] * 3 + [LeftOut] * 2
 
 
@@ -179,15 +216,30 @@ def test_a_compound_file_of_nonsense_never_loops() -> None:
 def test_a_text_that_is_too_long_is_not_kept(tmp_path: Path) -> None:
     limits = FileLimits(text=1000)
     with unreadable("too large", "1,200"):
-        opened(tmp_path, "a.txt", b"x" * 1200, limits)
+        opened(
+            tmp_path,
+            "a.txt",
+            b"x" * 1200,
+            limits,
+        )
     content = office.zipped({"a.txt": "x" * 1200, "b.txt": "The heron."})
-    found = opened(tmp_path, "a.zip", content, limits)
+    found = opened(
+        tmp_path,
+        "a.zip",
+        content,
+        limits,
+    )
     assert [getattr(item, "kind", "") for item in found] == ["too large", ""]
 
 
 def test_all_texts_of_a_file_together_are_bounded(tmp_path: Path) -> None:
     content = office.zipped({f"{n}.txt": "x" * 400 for n in range(3)})
-    found = opened(tmp_path, "a.zip", content, FileLimits(texts=1000))
+    found = opened(
+        tmp_path,
+        "a.zip",
+        content,
+        FileLimits(texts=1000),
+    )
     assert [(item.member, getattr(item, "kind", "")) for item in found] == [
         ("0.txt", ""),
         ("1.txt", ""),
@@ -198,10 +250,20 @@ def test_all_texts_of_a_file_together_are_bounded(tmp_path: Path) -> None:
 def test_a_mailbox_unpacks_nothing_however_large_it_is(tmp_path: Path) -> None:
     limits = FileLimits(unpacked=1000)
     mails = [office.eml(text=f"Mail {n}. " + "The pelican rests. " * 30) for n in range(9)]
-    found = opened(tmp_path, "a.mbox", office.mbox(*mails), limits)
+    found = opened(
+        tmp_path,
+        "a.mbox",
+        office.mbox(*mails),
+        limits,
+    )
     assert [type(item) for item in found] == [ReadDocument] * 9
     packed = office.zipped({f"{n}.txt": "The heron. " * 90 for n in range(9)})
-    found = opened(tmp_path, "a.zip", packed, limits)
+    found = opened(
+        tmp_path,
+        "a.zip",
+        packed,
+        limits,
+    )
     assert {getattr(item, "kind", "") for item in found} == {"", "too large"}
 
 
@@ -226,7 +288,11 @@ def test_a_fault_of_a_reader_is_a_reason_like_any_other(
 
     monkeypatch.setattr(reading, "read_bytes", fail)
     with unreadable("crashed", "PanicError"):
-        opened(tmp_path, "a.docx", office.docx())
+        opened(
+            tmp_path,
+            "a.docx",
+            office.docx(),
+        )
     found = opened(
         tmp_path, "a.zip", office.zipped({"a.docx": office.docx(), "b.txt": "The heron."})
     )

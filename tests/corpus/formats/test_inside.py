@@ -68,8 +68,16 @@ def packaged(name: str, content: bytes) -> bytes:
 
 def test_files_attached_to_a_pdf_are_read_down_to_those_inside_them(tmp_path: Path) -> None:
     inner = with_attachments(PDF, {"deep.txt": b"The tern rests."})
-    files = {"plan.pdf": inner, "image.png": b"\x89PNG", "a.txt": b"The gull."}
-    found = opened(tmp_path, "portfolio.pdf", with_attachments(PDF, files))
+    files = {
+        "plan.pdf": inner,
+        "image.png": b"\x89PNG",
+        "a.txt": b"The gull.",
+    }
+    found = opened(
+        tmp_path,
+        "portfolio.pdf",
+        with_attachments(PDF, files),
+    )
     assert reported(found[:1]) == [("", "pdf")]
     assert sorted(reported(found[1:])) == [
         ("a.txt", "txt"),
@@ -95,12 +103,20 @@ def test_a_file_that_is_pinned_to_a_page_is_read(tmp_path: Path) -> None:
     )
     content = office.pdf("The pelican boards at dawn.", extra=file)
     assert b"\n8 0 obj\n<</Type/EmbeddedFile" in content
-    found = opened(tmp_path, "a.pdf", content.replace(b"/MediaBox", pin + b"/MediaBox"))
+    found = opened(
+        tmp_path,
+        "a.pdf",
+        content.replace(b"/MediaBox", pin + b"/MediaBox"),
+    )
     assert reported(found) == [("", "pdf"), ("note.txt", "txt")]
 
 
 def test_the_files_stay_where_a_pdf_has_no_text(tmp_path: Path) -> None:
-    found = opened(tmp_path, "scan.pdf", with_attachments(office.pdf(""), {"a.txt": b"The gull."}))
+    found = opened(
+        tmp_path,
+        "scan.pdf",
+        with_attachments(office.pdf(""), {"a.txt": b"The gull."}),
+    )
     assert reported(found) == [("its own text", "needs OCR"), ("a.txt", "txt")]
     with unreadable("damaged"):
         opened(tmp_path, "a.pdf", b"%PDF-1.4 /EmbeddedFiles")
@@ -115,7 +131,11 @@ def test_files_embedded_in_office_files_are_read(tmp_path: Path) -> None:
         "word/embeddings/oleObject3.bin": office.doc(),
         "word/embeddings/oleObject4.bin": packaged("note.txt", b"The tern rests."),
     }
-    found = opened(tmp_path, "a.docx", with_parts(office.docx(), parts))
+    found = opened(
+        tmp_path,
+        "a.docx",
+        with_parts(office.docx(), parts),
+    )
     assert reported(found) == [
         ("", "docx"),
         ("Sheet1.xlsx", "xlsx"),
@@ -145,7 +165,11 @@ def test_objects_that_are_not_read_are_listed_once(tmp_path: Path) -> None:
         "word/charts/_rels/chart1.xml.rels": names,
         "word/embeddings/Sheet1.xlsx": office.xlsx(),
     }
-    found = opened(tmp_path, "a.docx", with_parts(office.docx(), parts))
+    found = opened(
+        tmp_path,
+        "a.docx",
+        with_parts(office.docx(), parts),
+    )
     assert reported(found)[1:] == [
         ("oleObject3.bin", "encrypted"),
         ("oleObject1.bin and 2 more", "unsupported"),
@@ -155,14 +179,24 @@ def test_objects_that_are_not_read_are_listed_once(tmp_path: Path) -> None:
 
 def test_the_limits_hold_for_files_inside_documents(tmp_path: Path) -> None:
     content = with_attachments(PDF, {f"{number}.txt": b"The gull." for number in range(3)})
-    found = opened(tmp_path, "a.pdf", content, FileLimits(members=2))
+    found = opened(
+        tmp_path,
+        "a.pdf",
+        content,
+        FileLimits(members=2),
+    )
     assert [kind for _, kind in reported(found)] == [
         "pdf",
         "txt",
         "txt",
         "too large",
     ]
-    found = opened(tmp_path, "b.pdf", content, FileLimits(member=8))
+    found = opened(
+        tmp_path,
+        "b.pdf",
+        content,
+        FileLimits(member=8),
+    )
     assert reported(found)[1:] == [(f"{number}.txt", "too large") for number in range(3)]
     deep = PDF
     for _ in range(LIMITS.depth + 1):

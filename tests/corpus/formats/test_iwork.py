@@ -60,10 +60,18 @@ def member(*objects: tuple[int, int, Fields]) -> bytes:
     return blocks
 
 
-def storage(number: int, text: str, kind: int | None = None) -> tuple[int, int, Fields]:
+def storage(
+    number: int,
+    text: str,
+    kind: int | None = None,
+) -> tuple[int, int, Fields]:
     """Return an object that holds a text."""
     fields: list[tuple[int, int | bytes]] = [] if kind is None else [(1, kind)]
-    return (number, 2001, [*fields, (3, text.encode())])
+    return (
+        number,
+        2001,
+        [*fields, (3, text.encode())],
+    )
 
 
 def reference(number: int) -> bytes:
@@ -73,7 +81,11 @@ def reference(number: int) -> bytes:
 def table_texts(*texts: str) -> tuple[int, int, Fields]:
     """Return the list of the texts in a table's cells, the last one first, as the programs do."""
     entries = [message([(1, at), (2, 1), (3, text.encode())]) for at, text in enumerate(texts)]
-    return (9, 6005, [(1, 1), *((3, entry) for entry in reversed(entries))])
+    return (
+        9,
+        6005,
+        [(1, 1), *((3, entry) for entry in reversed(entries))],
+    )
 
 
 PAGES = {
@@ -116,7 +128,11 @@ def test_slides_stand_in_the_order_of_the_presentation(tmp_path: Path) -> None:
 def test_an_inner_package_is_no_bomb(tmp_path: Path) -> None:
     inner = office.zipped({"Index/Slide-1.iwa": bytes(80 * 2**20)})
     with unreadable("too large"):
-        opened(tmp_path, "a.key", office.zipped({"a.key/Index.zip": inner}))
+        opened(
+            tmp_path,
+            "a.key",
+            office.zipped({"a.key/Index.zip": inner}),
+        )
 
 
 def test_slides_without_an_order_stand_as_they_are_stored(tmp_path: Path) -> None:
@@ -142,7 +158,11 @@ def test_repetitions_are_unpacked(tmp_path: Path) -> None:
 
 def test_a_damaged_member_is_listed_and_what_is_no_document_has_a_reason(tmp_path: Path) -> None:
     torn = {**PAGES, "Index/Tables/DataList-2.iwa": b"\0\x05\0\0\x09\x01\x07\x00\x00"}
-    document, left = opened(tmp_path, "a.pages", office.zipped(torn))
+    document, left = opened(
+        tmp_path,
+        "a.pages",
+        office.zipped(torn),
+    )
     assert isinstance(document, ReadDocument)
     assert isinstance(left, LeftOut)
     assert (left.member, left.kind) == ("Index/Tables/DataList-2.iwa", "damaged")
@@ -150,9 +170,17 @@ def test_a_damaged_member_is_listed_and_what_is_no_document_has_a_reason(tmp_pat
     document = only(opened(tmp_path, "d.pages", office.zipped({"Index/Document.iwa": no_text})))
     assert document.text == "At dawn."
     with unreadable("encrypted"):
-        opened(tmp_path, "b.pages", office.zipped({**PAGES, ".iwph": b"x"}))
+        opened(
+            tmp_path,
+            "b.pages",
+            office.zipped({**PAGES, ".iwph": b"x"}),
+        )
     with unreadable("empty"):
-        opened(tmp_path, "c.pages", office.zipped({"Index/Document.iwa": b""}))
+        opened(
+            tmp_path,
+            "c.pages",
+            office.zipped({"Index/Document.iwa": b""}),
+        )
     with unreadable("unsupported"):
         opened(tmp_path, "private.key", b"-----BEGIN PRIVATE KEY-----\n")
 

@@ -18,7 +18,11 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut
 
 
-def with_part(source: bytes, part: str, content: bytes | None) -> bytes:
+def with_part(
+    source: bytes,
+    part: str,
+    content: bytes | None,
+) -> bytes:
     """A package in which a part is another, or is missing."""
     with zipfile.ZipFile(io.BytesIO(source)) as archive:
         parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
@@ -40,7 +44,11 @@ def broken(source: bytes, part: str) -> Iterator[bytes]:
     yield with_part(source, part, None)
     with zipfile.ZipFile(io.BytesIO(source)) as archive:
         content = archive.read(part)
-    yield with_part(source, part, content[: len(content) // 2])
+    yield with_part(
+        source,
+        part,
+        content[: len(content) // 2],
+    )
     yield with_a_changed_byte(source, part)
 
 
@@ -67,7 +75,11 @@ def test_a_sheet_a_slide_or_a_chapter_that_is_lost_is_listed(
 
 
 def test_where_all_parts_are_lost_the_reason_is_that_of_the_first(tmp_path: Path) -> None:
-    source = with_part(with_part(office.epub(), "a.xhtml", None), "b.xhtml", None)
+    source = with_part(
+        with_part(office.epub(), "a.xhtml", None),
+        "b.xhtml",
+        None,
+    )
     with unreadable("damaged"):
         opened(tmp_path, "a.epub", source)
 
@@ -111,7 +123,11 @@ def test_comments_notes_and_charts_that_do_not_unpack_are_listed(
     tmp_path: Path, name: str, source: bytes, part: str
 ) -> None:
     whole = with_part(source, part, b"<x>The tern rests on the pier.</x>")
-    document, left = opened(tmp_path, name, with_a_changed_byte(whole, part))
+    document, left = opened(
+        tmp_path,
+        name,
+        with_a_changed_byte(whole, part),
+    )
     assert isinstance(document, ReadDocument)
     assert "pelican" in document.text
     assert isinstance(left, LeftOut)
@@ -179,7 +195,11 @@ def test_what_word_merges_when_it_opens_a_file_is_a_file_inside(tmp_path: Path, 
         content = b"The tern rests on the pier."
     else:
         content = office.eml(text="The tern rests on the pier.")
-    _, inside = opened(tmp_path, "a.docx", with_part(office.docx(), f"word/{name}", content))
+    _, inside = opened(
+        tmp_path,
+        "a.docx",
+        with_part(office.docx(), f"word/{name}", content),
+    )
     assert isinstance(inside, ReadDocument)
     assert (inside.member, "tern" in inside.text) == (name, True)
 
@@ -194,5 +214,9 @@ def test_a_pdf_with_a_slip_in_its_first_line_is_read(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_is_named_as_another_file_is_read_as_one(tmp_path: Path) -> None:
-    (found,) = opened(tmp_path, "a.pdf", office.zipped({"a.txt": "The tern."}))
+    (found,) = opened(
+        tmp_path,
+        "a.pdf",
+        office.zipped({"a.txt": "The tern."}),
+    )
     assert (found.member, getattr(found, "text", "")) == ("a.txt", "The tern.")

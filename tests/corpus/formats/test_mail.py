@@ -29,7 +29,11 @@ HEADER = "Subject: Piers\nFrom: ada@quay.example\nDate: Tue, 04 Mar 2031 05:06:0
 PICTURE = b"\x89PNG" + bytes(20_000)
 
 
-def part(kind: str, content: str | bytes, **fields: str) -> Message:
+def part(
+    kind: str,
+    content: str | bytes,
+    **fields: str,
+) -> Message:
     made = MIMENonMultipart(*kind.split("/"))
     for name, value in fields.items():
         made[name.replace("_", "-")] = value
@@ -100,7 +104,11 @@ def test_every_part_of_a_mail_is_shown(tmp_path: Path) -> None:
         read(tmp_path, several("mixed", page, footer))[0]
         == "The pelican contract is void.\n\n____\nThe heron list"
     )
-    signed = several("signed", several("mixed", page), part("application/pgp-signature", "----"))
+    signed = several(
+        "signed",
+        several("mixed", page),
+        part("application/pgp-signature", "----"),
+    )
     text, (signature,) = read(tmp_path, signed)
     assert text == "The pelican contract is void."
     assert (signature.member, getattr(signature, "kind", "")) == ("attachment-2.asc", "unsupported")
@@ -163,15 +171,27 @@ def test_what_is_no_body_is_a_file_of_its_own_or_left_out(tmp_path: Path) -> Non
 
 def test_small_pictures_of_a_written_page_belong_to_it(tmp_path: Path) -> None:
     page = part("text/html", "<p>Look.</p>")
-    logo = part("image/png", b"\x89PNG", Content_Disposition='inline; filename="logo.png"')
-    scan = part("image/png", PICTURE, Content_Disposition='inline; filename="image001.png"')
+    logo = part(
+        "image/png",
+        b"\x89PNG",
+        Content_Disposition='inline; filename="logo.png"',
+    )
+    scan = part(
+        "image/png",
+        PICTURE,
+        Content_Disposition='inline; filename="image001.png"',
+    )
     text, others = read(tmp_path, several("related", page, logo, scan, part("image/png", PICTURE)))
     assert (text, [item.member for item in others]) == ("Look.", ["image001.png"])
 
 
 def test_encodings_are_those_that_parts_name(tmp_path: Path) -> None:
     mail = EmailMessage(policy=policy.SMTP)
-    mail.set_content("Größe der „Pier“", charset="cp1252", cte="8bit")
+    mail.set_content(
+        "Größe der „Pier“",
+        charset="cp1252",
+        cte="8bit",
+    )
     mail.add_alternative(
         "<meta charset=utf-8><p>Größe der „Pier“ hier und dort</p>", "html", charset="cp1252"
     )
@@ -463,7 +483,11 @@ def test_an_attachment_of_a_message_without_a_body_is_read_once(tmp_path: Path) 
         ("yesterday", None),
     ],
 )
-def test_a_date_without_a_zone_is_of_utc(date: str, seconds: float | None, tmp_path: Path) -> None:
+def test_a_date_without_a_zone_is_of_utc(
+    date: str,
+    seconds: float | None,
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "a.eml"
     path.write_text(f"Subject: Piers\nDate: {date}\n\nTwo cranes lift.\n")
     with in_zone("Europe/Berlin"):
@@ -524,7 +548,11 @@ PACKED_MAIL = (
         ("a.emlx", b"%d     \n%s<?xml version='1.0'?><plist/>" % (len(PACKED_MAIL), PACKED_MAIL)),
     ],
 )
-def test_a_mail_in_a_frame_is_read(tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_mail_in_a_frame_is_read(
+    tmp_path: Path,
+    name: str,
+    content: bytes,
+) -> None:
     (tmp_path / name).write_bytes(content)
     (document,) = read_everything(tmp_path / name, "eml")
     assert isinstance(document, ReadDocument)
@@ -625,15 +653,27 @@ def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) 
 def test_lists_of_the_files_of_a_saved_page_are_no_text(tmp_path: Path) -> None:
     listed = part("text/xml", '<xml><o:File HRef="a.css"/></xml>')
     listed["Content-Location"] = "file:///C:/a_files/filelist.xml"
-    page = several("related", part("text/html", "<p>Piers"), listed)
+    page = several(
+        "related",
+        part("text/html", "<p>Piers"),
+        listed,
+    )
     assert read(tmp_path, page, "a.mhtml") == ("Piers", [])
     invoice = part("text/xml", "<invoice>4711</invoice>")
-    mail = several("related", part("text/html", "<p>Piers"), invoice)
+    mail = several(
+        "related",
+        part("text/html", "<p>Piers"),
+        invoice,
+    )
     assert read(tmp_path, mail, "a.eml") == ("Piers\n\n<invoice>4711</invoice>", [])
 
 
 def attached(name: str, **fields: str) -> Message:
-    made = part("application/octet-stream", b"\0\1", **fields)
+    made = part(
+        "application/octet-stream",
+        b"\0\1",
+        **fields,
+    )
     made["Content-Disposition"] = f'attachment; filename="{name}"'
     return made
 
@@ -701,7 +741,13 @@ def test_what_a_contact_and_an_appointment_of_outlook_hold_is_read(
         texts |= {"8002": "Pier 3"}
     streams = {f"__substg1.0_{id}001F": text.encode("utf-16-le") for id, text in texts.items()}
     # The names of 8000 (a text), 8001 to 8004, and a part of one.
-    names = ((12, 3, 0), (0x8083, 6, 1), (0x8208, 4, 2), (0x820D, 4, 3), (0x820E, 4, 4))
+    names = (
+        (12, 3, 0),
+        (0x8083, 6, 1),
+        (0x8208, 4, 2),
+        (0x820D, 4, 3),
+        (0x820E, 4, 4),
+    )
     entries = b"".join(struct.pack("<IHH", *name) for name in names) + b"\0\0\0"
     streams["__nameid_version1.0/__substg1.0_00030102"] = entries
     # 2031-03-04 05:00, and an hour later, in units of 0.1 µs since 1601.

@@ -117,7 +117,11 @@ def test_encoded_words_are_decoded_however_they_are_written(field: bytes) -> Non
         ("iso-2022-jp", "橋の点検".encode("iso2022_jp"), "橋の点検"),
     ],
 )
-def test_words_of_several_bytes_a_character(charset: str, data: bytes, text: str) -> None:
+def test_words_of_several_bytes_a_character(
+    charset: str,
+    data: bytes,
+    text: str,
+) -> None:
     assert subject(f"=?{charset}?B?{b64encode(data).decode()}?=".encode()) == text
 
 
@@ -172,11 +176,23 @@ def test_mail_mailbox_and_report_show_the_same(tmp_path: Path) -> None:
         assert (document.title, document.author) == ("Überweisung Käse", "Jörg <j@quay.example>")
 
 
-def outlook_mail(folder: Path, subject: bytes, code: str, page: int) -> ReadDocument:
+def outlook_mail(
+    folder: Path,
+    subject: bytes,
+    code: str,
+    page: int,
+) -> ReadDocument:
     opened = CompoundFile(office.msg({}))
     streams = {path: opened.read(path) for path in opened.names() if "_0037" not in path}
     streams[f"__substg1.0_0037{code}"] = subject
-    streams["__properties_version1.0"] += struct.pack("<HHIII", 3, 0x3FFD, 6, page, 0)
+    streams["__properties_version1.0"] += struct.pack(
+        "<HHIII",
+        3,
+        0x3FFD,
+        6,
+        page,
+        0,
+    )
     (folder / "a.msg").write_bytes(compound_file(streams))
     document, *_ = read_everything(folder / "a.msg", "msg")
     assert isinstance(document, ReadDocument)
@@ -195,8 +211,18 @@ def outlook_mail(folder: Path, subject: bytes, code: str, page: int) -> ReadDocu
         ("\x01\x04Prüfung".encode("utf-16-le"), "001F", 1252),
     ],
 )
-def test_subjects_of_outlook(tmp_path: Path, data: bytes, code: str, page: int) -> None:
-    document = outlook_mail(tmp_path, data, code, page)
+def test_subjects_of_outlook(
+    tmp_path: Path,
+    data: bytes,
+    code: str,
+    page: int,
+) -> None:
+    document = outlook_mail(
+        tmp_path,
+        data,
+        code,
+        page,
+    )
     assert document.title == "Prüfung"
     assert document.text.startswith("Subject: Prüfung\n")
 
@@ -227,7 +253,11 @@ def tnef(
     return made
 
 
-def mail_with(packed: bytes, body: bytes, content_type: bytes = b"application/ms-tnef") -> bytes:
+def mail_with(
+    packed: bytes,
+    body: bytes,
+    content_type: bytes = b"application/ms-tnef",
+) -> bytes:
     return (
         b"Subject: Piers\nFrom: a@quay.example\nContent-Type: multipart/mixed;"
         b' boundary="x"\n\n--x\n\n' + body + b"\n--x\nContent-Type: " + content_type + b"\n"
@@ -311,7 +341,11 @@ def test_the_text_of_a_mail_that_is_only_in_winmail_dat_is_read(
 
 
 def test_a_file_whose_whole_name_and_content_are_properties_is_read(tmp_path: Path) -> None:
-    name = (0x3707, 31, "Übergabe der Türme.txt\0".encode("utf-16-le"))
+    name = (
+        0x3707,
+        31,
+        "Übergabe der Türme.txt\0".encode("utf-16-le"),
+    )
     files = {"BERGA~1.TXT": b"The heron list."}
     (tmp_path / "winmail.dat").write_bytes(tnef(files, attached=stated(name)))
     (document,) = read_everything(tmp_path / "winmail.dat", "tnef")
@@ -323,8 +357,16 @@ def test_a_file_whose_whole_name_and_content_are_properties_is_read(tmp_path: Pa
 
 
 def test_a_mail_that_is_attached_in_winmail_dat_is_read(tmp_path: Path) -> None:
-    inner = (0x3701, 13, bytes(16) + tnef({}, b"The tern nests."))
-    whole = tnef({"Forwarded": b"an icon"}, b"See below.", attached=stated(inner))
+    inner = (
+        0x3701,
+        13,
+        bytes(16) + tnef({}, b"The tern nests."),
+    )
+    whole = tnef(
+        {"Forwarded": b"an icon"},
+        b"See below.",
+        attached=stated(inner),
+    )
     (tmp_path / "winmail.dat").write_bytes(whole)
     outer, document = read_everything(tmp_path / "winmail.dat", "tnef")
     assert isinstance(outer, ReadDocument)
@@ -350,7 +392,11 @@ def test_winmail_dat_is_known_by_what_it_holds(tmp_path: Path) -> None:
     assert caught.value.kind == "empty"
     listed = stated((0x3707, 30, b"list.txt\0"))
     # Cut anywhere, it gives what is whole.
-    whole = tnef({"a.txt": b"The heron list."}, b"The tern.", attached=listed)
+    whole = tnef(
+        {"a.txt": b"The heron list."},
+        b"The tern.",
+        attached=listed,
+    )
     for length in range(8, len(whole)):
         (tmp_path / "winmail.dat").write_bytes(whole[:length])
         texts = []
@@ -372,7 +418,11 @@ def test_winmail_dat_is_known_by_what_it_holds(tmp_path: Path) -> None:
         ("t_mixedmbox.mbox", "Überweisung Käse"),
     ],
 )
-def test_mails_of_others(shared_data: Path, name: str, title: str) -> None:
+def test_mails_of_others(
+    shared_data: Path,
+    name: str,
+    title: str,
+) -> None:
     (document,) = read_everything(shared_data / FAULT / name, name.rpartition(".")[2])
     assert isinstance(document, ReadDocument)
     assert document.title == title

@@ -81,7 +81,12 @@ def found(program: Path) -> Tesseract:
 
 
 def test_the_setting_reaches_the_reading_process(tmp_path: Path, found: Tesseract) -> None:
-    pool = Pool(1, Limits(ocr_seconds=0), (), found)
+    pool = Pool(
+        1,
+        Limits(ocr_seconds=0),
+        (),
+        found,
+    )
     (tmp_path / "mixed.pdf").write_bytes(office.pdf("The heron moors at noon.", "", ""))
     outcome = pool.read(tmp_path / "mixed.pdf", "pdf")
     pool.close()
@@ -95,7 +100,12 @@ def test_the_setting_reaches_the_reading_process(tmp_path: Path, found: Tesserac
 
 @pytest.fixture
 def read(found: Tesseract) -> Iterator[object]:
-    pool = Pool(1, Limits(), (), found)
+    pool = Pool(
+        1,
+        Limits(),
+        (),
+        found,
+    )
     yield lambda path: pool.read(path, path.suffix.lstrip("."))
     pool.close()
 
@@ -157,7 +167,11 @@ def test_what_ocr_had_no_time_for_is_listed_and_read_when_it_gets_more(
     from engine.service.documents import retry_matching
 
     mixed = office.pdf("The heron moors at noon.", "")
-    project = create_project(tmp_path, {"mixed.pdf": mixed}, corpus={"ocr": True})
+    project = create_project(
+        tmp_path,
+        {"mixed.pdf": mixed},
+        corpus={"ocr": True},
+    )
 
     def standing(seconds: int, given: int) -> list[tuple[str, str, str]]:
         project.change_settings({"corpus.ocr_seconds": seconds})
@@ -210,8 +224,16 @@ def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(
         clock[0] += 10
         return "The pelican sleeps.", ""
 
-    monkeypatch.setattr(pictures.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(pictures, "draw_page", lambda page: b"picture")
+    monkeypatch.setattr(
+        pictures.time,
+        "monotonic",
+        lambda: clock[0],
+    )
+    monkeypatch.setattr(
+        pictures,
+        "draw_page",
+        lambda page: b"picture",
+    )
     pictures.use_recogniser(recognise, 25)
     try:
         pages, reported, unread = pictures.recognise_pages(
@@ -241,13 +263,21 @@ def test_pictures_of_their_own_and_in_mails(tmp_path: Path, read) -> None:  # ty
 
 
 def test_a_page_that_takes_too_long_is_given_up(found: Tesseract) -> None:
-    text, problem = found.read(b"slow", 2**31, 1)
+    text, problem = found.read(
+        b"slow",
+        2**31,
+        1,
+    )
     assert (text, numbers(problem)) == ("", [1])
     assert not found.running
 
 
 def test_a_signal_from_outside_is_not_taken_for_its_own_limit(found: Tesseract) -> None:
-    text, problem = found.read(b"killed", 2**31, 60)
+    text, problem = found.read(
+        b"killed",
+        2**31,
+        60,
+    )
     assert (text, "SIGTERM" in problem, numbers(problem)) == ("", True, [])
 
 
@@ -316,7 +346,11 @@ def test_a_program_that_cannot_be_limited_reads_nothing(
 
     monkeypatch.setattr(tesseract, "Job", Job)
     monkeypatch.setattr(tesseract, "start_in_job", refuse)
-    text, problem = found.read(b"P5", 2**31, 60)
+    text, problem = found.read(
+        b"P5",
+        2**31,
+        60,
+    )
     assert (text, bool(problem)) == ("", True)
     assert bounds == [(2**31, 2)]
     assert not found.running

@@ -104,7 +104,12 @@ def test_headers_and_footers_of_a_sheet_are_found_without_their_fields(tmp_path:
         " &amp;D&amp;RDraft</oddHeader><oddFooter>&amp;KFF0000Page &amp;P of"
         " &amp;N&amp;R&amp;F</oddFooter></headerFooter></worksheet>"
     )
-    source = changed(office.xlsx(), "xl/worksheets/sheet2.xml", "</worksheet>", margins)
+    source = changed(
+        office.xlsx(),
+        "xl/worksheets/sheet2.xml",
+        "</worksheet>",
+        margins,
+    )
     assert only(opened(tmp_path, "a.xlsx", source)).text.endswith(
         "The heron\n\nKYC & file\nFor terns\nDraft"
     )
@@ -148,7 +153,12 @@ def test_the_numbers_of_a_sheet_come_once_where_a_chart_shows_them(tmp_path: Pat
     parts = {"xl/charts/chart1.xml": chart}
     row = f'<row r="9"><c r="A9"><v>{reported}</v></c></row>'
     end = "</sheetData>"
-    source = changed(with_parts(office.xlsx(), parts), "xl/worksheets/sheet1.xml", end, row + end)
+    source = changed(
+        with_parts(office.xlsx(), parts),
+        "xl/worksheets/sheet1.xml",
+        end,
+        row + end,
+    )
     document = only(opened(tmp_path, "a.xlsx", source))
     assert document.text.count("3.14159") == 1
     assert document.text[document.pages[-1].start :] == "Wharves"
@@ -253,7 +263,12 @@ def test_words_of_which_a_part_is_formatted_stay_whole_on_slides(tmp_path: Path)
         ' val="FF0000"/></a:solidFill></a:rPr><a:t>can'
         " PHX</a:t></a:r>\n<a:r>\n<a:rPr/>\n<a:t>-121</a:t></a:r><a:br/><a:r><a:t>boards"
     )
-    source = changed(office.pptx(), "ppt/slides/slide1.xml", "The pelican boards", runs)
+    source = changed(
+        office.pptx(),
+        "ppt/slides/slide1.xml",
+        "The pelican boards",
+        runs,
+    )
     text = only(opened(tmp_path, "a.pptx", source)).text
     assert text.split("\n\n")[1].split() == ["The", "pelican", "PHX-121", "boards", "at", "dawn."]
     assert text.count("PHX") == 1
@@ -280,7 +295,12 @@ def test_terms_and_tables_of_a_book_are_read(tmp_path: Path) -> None:
         "<table><tr><th>Berth</th><th>Depth</th></tr>"
         "<tr><td>North</td><td>12</td></tr></table>"
     )
-    source = changed(office.epub(), "a.xhtml", "<p>The pelican boards at dawn.</p>", reported)
+    source = changed(
+        office.epub(),
+        "a.xhtml",
+        "<p>The pelican boards at dawn.</p>",
+        reported,
+    )
     text = only(opened(tmp_path, "a.epub", source)).text
     assert text.split("\n\n")[1:3] == [
         "Pelican: A large bird",
@@ -294,7 +314,12 @@ def test_captions_in_a_book_are_read_and_furigana_do_not_split_words(tmp_path: P
         "</figure><table>\n<caption>Loads of the jib</caption><tr><td>Pipe</td><td>40 kg</td></tr>"
         "</table><p><ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp></ruby>京</p>"
     )
-    source = changed(office.epub(), "a.xhtml", "<p>The pelican boards at dawn.</p>", reported)
+    source = changed(
+        office.epub(),
+        "a.xhtml",
+        "<p>The pelican boards at dawn.</p>",
+        reported,
+    )
     text = only(opened(tmp_path, "a.epub", source)).text
     assert text.split("\n\n")[1:5] == ["Fig. 3: a jib", "Loads of the jib", "Pipe | 40 kg", "東京"]
 
@@ -310,7 +335,12 @@ def test_fractions_are_divided_and_furigana_keep_the_characters_below_them(tmp_p
     )
     old = "The heron moors at noon."
     new = f"{old}</w:t></w:r>{fraction}{ruby}<w:r><w:t>港"
-    source = changed(office.docx(), "word/document.xml", old, new)
+    source = changed(
+        office.docx(),
+        "word/document.xml",
+        old,
+        new,
+    )
     assert only(opened(tmp_path, "a.docx", source)).text.endswith(f"{old}load/area東京港")
 
 

@@ -67,11 +67,21 @@ def test_numbers_in_sheets_are_reported_as_they_are_shown(tmp_path: Path) -> Non
         f'<Relationship Id="r9" Type="{office.OFFICE}/styles" Target="styles.xml"/></Relationships>'
     )
     book = with_parts(office.xlsx(), {"xl/worksheets/sheet1.xml": sheet, "xl/styles.xml": styles})
-    book = changed(book, "xl/_rels/workbook.xml.rels", "</Relationships>", relation)
+    book = changed(
+        book,
+        "xl/_rels/workbook.xml.rels",
+        "</Relationships>",
+        relation,
+    )
     text = only(opened(tmp_path, "a.xlsx", book)).text.partition("\n\nPilots")[0]
     reported = [f"v{at} | {seen}" for at, (_, _, seen) in enumerate(shown, 1)]
     assert text.split("\n")[2:] == [*reported, "v11 | 20%", "0.3"]
-    from_1904 = changed(book, "xl/workbook.xml", "<sheets>", '<workbookPr date1904="1"/><sheets>')
+    from_1904 = changed(
+        book,
+        "xl/workbook.xml",
+        "<sheets>",
+        '<workbookPr date1904="1"/><sheets>',
+    )
     assert "v6 | 12:30\nv7 | 02.01.2028 18:00\n" in only(opened(tmp_path, "b.xlsx", from_1904)).text
 
 
@@ -206,7 +216,12 @@ def test_text_boxes_in_a_paragraph_are_read_once_behind_it(tmp_path: Path, neste
             f"<draw:frame {drawing}><draw:text-box><text:p>{box}</text:p></draw:text-box>"
             "</draw:frame>"
         )
-    content = changed(office.odt(), "content.xml", "The pelican", f"The {box}pelican")
+    content = changed(
+        office.odt(),
+        "content.xml",
+        "The pelican",
+        f"The {box}pelican",
+    )
     text = only(opened(tmp_path, "a.odt", content)).text
     paragraphs = [part for part in text.split("\n\n") if part]
     assert paragraphs[1:4] == ["The pelican boards at dawn.", "Figure 1: a mole", "by Ada"]
@@ -218,7 +233,12 @@ def test_furigana_are_no_part_of_the_word_below_them(tmp_path: Path) -> None:
         "<text:ruby><text:ruby-base>東</text:ruby-base>"
         '<text:ruby-text text:style-name="R">とう</text:ruby-text></text:ruby>京'
     )
-    content = changed(office.odt(), "content.xml", "The pelican", f"{ruby} pelican")
+    content = changed(
+        office.odt(),
+        "content.xml",
+        "The pelican",
+        f"{ruby} pelican",
+    )
     assert "東京 pelican" in only(opened(tmp_path, "a.odt", content)).text
 
 
@@ -230,7 +250,12 @@ def test_several_text_boxes_in_a_paragraph_keep_their_order(tmp_path: Path) -> N
         return f"<draw:frame {drawing}><draw:text-box>{inner}</draw:text-box></draw:frame>"
 
     boxes = box("Figure 1", "by Ada" + box("in 2031")) + box("Figure 2", "by Bo") + box("Figure 3")
-    content = changed(office.odt(), "content.xml", "The pelican", f"The {boxes}pelican")
+    content = changed(
+        office.odt(),
+        "content.xml",
+        "The pelican",
+        f"The {boxes}pelican",
+    )
     text = only(opened(tmp_path, "a.odt", content)).text
     paragraphs = [part for part in text.split("\n\n") if part]
     assert paragraphs[1:8] == [
@@ -250,7 +275,12 @@ def test_text_of_shapes_on_a_slide_is_read(tmp_path: Path, shape: str) -> None:
     drawn = f"<draw:{shape} {drawing}><text:p>A <text:span>tern</text:span></text:p></draw:{shape}>"
     drawn += f"<draw:g {drawing}>{drawn.replace('tern', 'gull')}</draw:g>"
     empty = f"<draw:{shape} {drawing}><text:p/></draw:{shape}>"
-    source = changed(office.odp(), "content.xml", "</draw:page>", f"{drawn}{empty}</draw:page>")
+    source = changed(
+        office.odp(),
+        "content.xml",
+        "</draw:page>",
+        f"{drawn}{empty}</draw:page>",
+    )
     text = only(opened(tmp_path, "a.odp", source)).text
     assert (text.count("A tern"), text.count("A gull")) == (2, 2)
 
@@ -261,14 +291,29 @@ def test_shapes_in_a_paragraph_do_not_run_together(tmp_path: Path) -> None:
         f"<draw:custom-shape {drawing}><text:p>{bird}</text:p></draw:custom-shape>"
         for bird in ("tern", "gull")
     )
-    source = changed(office.odt(), "content.xml", "The pelican", f"The {shapes}pelican")
+    source = changed(
+        office.odt(),
+        "content.xml",
+        "The pelican",
+        f"The {shapes}pelican",
+    )
     paragraphs = only(opened(tmp_path, "a.odt", source)).text.split("\n\n")
     assert paragraphs[1:4] == ["The pelican boards at dawn.", "tern", "gull"]
 
 
 def test_a_drawing_is_read_as_a_slide(tmp_path: Path) -> None:
-    source = changed(office.odp(), "content.xml", "office:presentation", "office:drawing")
-    source = changed(source, "mimetype", "presentation", "graphics")
+    source = changed(
+        office.odp(),
+        "content.xml",
+        "office:presentation",
+        "office:drawing",
+    )
+    source = changed(
+        source,
+        "mimetype",
+        "presentation",
+        "graphics",
+    )
     document = only(opened(tmp_path, "a.odg", source))
     assert "The pelican boards at dawn." in document.text
     assert document.format == "odp"
@@ -277,5 +322,10 @@ def test_a_drawing_is_read_as_a_slide(tmp_path: Path) -> None:
 def test_an_alignment_tab_parts_words(tmp_path: Path) -> None:
     """As Word puts one between the author and the page number of a footer."""
     tab = '</w:t><w:ptab w:relativeTo="margin" w:alignment="right" w:leader="none"/><w:t>'
-    source = changed(office.docx(), "word/document.xml", "The pelican", f"The{tab}pelican")
+    source = changed(
+        office.docx(),
+        "word/document.xml",
+        "The pelican",
+        f"The{tab}pelican",
+    )
     assert "The\tpelican boards" in only(opened(tmp_path, "a.docx", source)).text

@@ -17,10 +17,18 @@ from engine.corpus.formats.opening import read_everything
 from engine.corpus.formats.plain.markup import find_headings as find_marked_headings
 
 
-def read(tmp_path: Path, name: str, data: bytes | str) -> ReadDocument:
+def read(
+    tmp_path: Path,
+    name: str,
+    data: bytes | str,
+) -> ReadDocument:
     path = tmp_path / name
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    formats = {".txt": "txt", ".md": "md", ".html": "html"}
+    formats = {
+        ".txt": "txt",
+        ".md": "md",
+        ".html": "html",
+    }
     (document,) = find_reader(formats[path.suffix]).read(path)
     return document
 
@@ -47,7 +55,11 @@ RUSSIAN = (
         ),
     ],
 )
-def test_encodings(tmp_path: Path, data: bytes, text: str | None) -> None:
+def test_encodings(
+    tmp_path: Path,
+    data: bytes,
+    text: str | None,
+) -> None:
     found = read(tmp_path, "a.txt", data).text
     assert found == text if text else "Prüfung der Anlage fällt größer" in found
 
@@ -64,13 +76,21 @@ def test_encodings(tmp_path: Path, data: bytes, text: str | None) -> None:
         (bytes(5000), "damaged"),
     ],
 )
-def test_unreadable_text(tmp_path: Path, data: bytes, kind: Kind) -> None:
+def test_unreadable_text(
+    tmp_path: Path,
+    data: bytes,
+    kind: Kind,
+) -> None:
     with unreadable(kind):
         read(tmp_path, "a.txt", data)
 
 
 def test_where_nothing_was_written_at_the_end_of_a_file_nothing_is_read(tmp_path: Path) -> None:
-    found = read(tmp_path, "a.txt", b"The heron." + bytes(9000))
+    found = read(
+        tmp_path,
+        "a.txt",
+        b"The heron." + bytes(9000),
+    )
     assert (found.text, found.note) == ("The heron.", "")
 
 
@@ -102,7 +122,12 @@ def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_te
         ("i_j.html", "<p>text</p>", "I j"),
     ],
 )
-def test_titles(tmp_path: Path, name: str, text: str, title: str) -> None:
+def test_titles(
+    tmp_path: Path,
+    name: str,
+    text: str,
+    title: str,
+) -> None:
     assert read(tmp_path, name, text).title == title
 
 
@@ -144,7 +169,11 @@ def test_front_matter_is_text_without_its_lines_and_gives_no_heading(tmp_path: P
         ("`H<sub>2</sub>O`", "`H<sub>2</sub>O`"),
     ],
 )
-def test_marks_of_markdown_do_not_split_words(tmp_path: Path, written: str, shown: str) -> None:
+def test_marks_of_markdown_do_not_split_words(
+    tmp_path: Path,
+    written: str,
+    shown: str,
+) -> None:
     assert read(tmp_path, "a.md", written).text == shown
 
 
@@ -241,7 +270,11 @@ def test_deeply_nested_html(tmp_path: Path) -> None:
 
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=120), st.sampled_from(["a.txt", "a.md", "a.html"]))
-def test_any_bytes_give_clean_text_or_a_reason(tmp_path: Path, data: bytes, name: str) -> None:
+def test_any_bytes_give_clean_text_or_a_reason(
+    tmp_path: Path,
+    data: bytes,
+    name: str,
+) -> None:
     try:
         document = read(tmp_path, name, data)
     except UnreadableFileError as found:

@@ -40,7 +40,11 @@ def test_texts_code_and_printed_results_of_a_notebook_are_read(tmp_path: Path) -
 
 
 def test_an_old_notebook_is_read(tmp_path: Path) -> None:
-    cell = {"cell_type": "code", "input": "run()", "outputs": [{"text": "4711"}]}
+    cell = {
+        "cell_type": "code",
+        "input": "run()",
+        "outputs": [{"text": "4711"}],
+    }
     source = json.dumps({"nbformat": 3, "worksheets": [{"cells": [cell]}]})
     text = only(opened(tmp_path, "a.ipynb", source.encode())).text
     assert [line for line in text.split("\n") if line.isalnum() or "(" in line] == ["run()", "4711"]
@@ -69,7 +73,11 @@ NOTES = """<?xml version="1.0" encoding="UTF-8"?>
 def test_notes_of_evernote_are_documents_with_their_files(tmp_path: Path) -> None:
     packed = encodebytes(b"The pelican " * 20).decode()
     source = NOTES.format(picture=encodebytes(bytes(9999)).decode(), text=packed)
-    found = opened(tmp_path, "a.enex", source.encode())
+    found = opened(
+        tmp_path,
+        "a.enex",
+        source.encode(),
+    )
     note, file, other = [one for one in found if isinstance(one, ReadDocument)]
     assert len(found) == 3
     assert (note.member, note.title, note.author) == ("Kai & Kran", "Kai & Kran", "Ada")
@@ -85,7 +93,11 @@ def test_files_of_a_note_without_a_name_or_with_damaged_data_lose_nothing_else(
     unnamed = "<resource><data>VGhlIGhlcm9u</data><mime>text/plain</mime></resource>"
     damaged = "<resource><data>ü</data><mime>application/pdf</mime></resource>"
     note = f"<note><title>Kai</title><content>Eins</content>{damaged}{unnamed}</note>"
-    found = opened(tmp_path, "a.enex", f"<en-export>{note}</en-export>".encode())
+    found = opened(
+        tmp_path,
+        "a.enex",
+        f"<en-export>{note}</en-export>".encode(),
+    )
     documents = [one for one in found if isinstance(one, ReadDocument)]
     assert [(one.member, one.text) for one in documents] == [
         ("Kai", "Kai\n\nEins"),
@@ -98,7 +110,11 @@ def test_files_of_a_note_without_a_name_or_with_damaged_data_lose_nothing_else(
 @pytest.mark.parametrize(
     ("source", "kind"), [(b"no XML", "damaged"), (b"<en-export><note/></en-export>", "empty")]
 )
-def test_an_export_without_notes_says_why(tmp_path: Path, source: bytes, kind: str) -> None:
+def test_an_export_without_notes_says_why(
+    tmp_path: Path,
+    source: bytes,
+    kind: str,
+) -> None:
     with unreadable(kind):
         opened(tmp_path, "a.enex", source)
 

@@ -45,7 +45,11 @@ def test_every_format_that_xberg_reads_is_among_the_files() -> None:
 @pytest.mark.parametrize("format", FILES)
 def test_the_second_reader_finds_the_words_that_the_first_finds(format: str) -> None:
     first = next(iter(find_reader(format).read(Path(f"a.{format}"), FILES[format])))
-    second, said, lost = extract_document(Path(f"a.{format}"), FILES[format], format)
+    second, said, lost = extract_document(
+        Path(f"a.{format}"),
+        FILES[format],
+        format,
+    )
     assert isinstance(first, ReadDocument)
     assert "pelican" in first.text
     beside = " ".join([*(page.name for page in first.pages), str(said["title"])])
@@ -71,7 +75,11 @@ def test_a_panic_of_the_second_reader_is_a_reason_like_any_other(
 
     monkeypatch.setattr(xberg, "extract", fail)
     with unreadable("damaged"):
-        extract_document(Path("a.rtf"), office.RTF, "rtf")
+        extract_document(
+            Path("a.rtf"),
+            office.RTF,
+            "rtf",
+        )
 
 
 def test_a_file_that_the_first_reader_cannot_read_is_read_by_the_second(

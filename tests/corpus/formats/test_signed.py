@@ -18,7 +18,11 @@ DATA = bytes.fromhex("06092a864886f70d010701")
 TEXT = b"Content-Type: text/plain; charset=utf-8\r\n\r\nThe pelican boards at d\xc3\xa2wn.\r\n"
 
 
-def element(tag: int, *contents: bytes, indefinite: bool = False) -> bytes:
+def element(
+    tag: int,
+    *contents: bytes,
+    indefinite: bool = False,
+) -> bytes:
     """An element of BER; a length of its own, or one that is told by its end."""
     content = b"".join(contents)
     if indefinite:
@@ -36,18 +40,45 @@ def signed(content: bytes | None, *, streamed: bool = False) -> bytes:
         pieces = [element(0x04, content[at : at + 20]) for at in range(0, len(content), 20)]
         octets = [element(0x24, *pieces, indefinite=True)]
     explicit = [element(0xA0, *octets, indefinite=streamed)] if octets else []
-    inner = element(0x30, DATA, *explicit, indefinite=streamed)
-    parts = (element(0x02, b"\1"), element(0x31), inner, element(0x31))
-    data = element(0x30, *parts, indefinite=streamed)
-    holder = element(0xA0, data, indefinite=streamed)
-    return element(0x30, SIGNED_DATA, holder, indefinite=streamed)
+    inner = element(
+        0x30,
+        DATA,
+        *explicit,
+        indefinite=streamed,
+    )
+    parts = (
+        element(0x02, b"\1"),
+        element(0x31),
+        inner,
+        element(0x31),
+    )
+    data = element(
+        0x30,
+        *parts,
+        indefinite=streamed,
+    )
+    holder = element(
+        0xA0,
+        data,
+        indefinite=streamed,
+    )
+    return element(
+        0x30,
+        SIGNED_DATA,
+        holder,
+        indefinite=streamed,
+    )
 
 
 def as_pem(data: bytes) -> bytes:
     return b"-----BEGIN PKCS7-----\n" + encodebytes(data) + b"-----END PKCS7-----\n"
 
 
-ENCRYPTED = element(0x30, ENVELOPED_DATA, element(0xA0, element(0x30, element(0x02, b"\0"))))
+ENCRYPTED = element(
+    0x30,
+    ENVELOPED_DATA,
+    element(0xA0, element(0x30, element(0x02, b"\0"))),
+)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -74,7 +105,11 @@ def test_what_is_no_container_is_damaged(data: bytes) -> None:
 
 
 def test_signed_files_are_read_as_what_they_are(tmp_path: Path) -> None:
-    (pdf,) = opened(tmp_path, "offer.pdf.p7m", signed(PDF))
+    (pdf,) = opened(
+        tmp_path,
+        "offer.pdf.p7m",
+        signed(PDF),
+    )
     assert isinstance(pdf, ReadDocument)
     assert (pdf.member, pdf.format) == ("offer.pdf", "pdf")
     assert "pelican" in pdf.text
@@ -89,7 +124,11 @@ def test_signed_files_are_read_as_what_they_are(tmp_path: Path) -> None:
     ("content", "kind"),
     [(ENCRYPTED, "encrypted"), (signed(None), "damaged"), (signed(PDF)[:80], "damaged")],
 )
-def test_what_cannot_be_opened_is_listed(tmp_path: Path, content: bytes, kind: str) -> None:
+def test_what_cannot_be_opened_is_listed(
+    tmp_path: Path,
+    content: bytes,
+    kind: str,
+) -> None:
     head = b"Subject: Piers\nFrom: ada@quay.example\nContent-Type: application/pkcs7-mime; name=s\n"
     mail = head + b"Content-Transfer-Encoding: base64\n\n" + encodebytes(content)
     document, left_out = opened(tmp_path, "a.eml", mail)

@@ -289,7 +289,11 @@ def test_cells_are_parted_as_spreadsheets_do(content: str, text: str) -> None:
     assert rows == text
 
 
-HASHES = ("0a1b2c3d" * 8, "9f8e7d6c" * 8, "5a6b7c8d" * 8)
+HASHES = (
+    "0a1b2c3d" * 8,
+    "9f8e7d6c" * 8,
+    "5a6b7c8d" * 8,
+)
 GENE = "GATTACA" * 40
 FOLDER = "/home/ada/" + "Contracts_2031/Drafts-of-March/" * 8
 
@@ -307,7 +311,11 @@ FOLDER = "/home/ada/" + "Contracts_2031/Drafts-of-March/" * 8
         ("a.json", json.dumps({"name": " ".join(HASHES)}), " ".join(HASHES)),
     ],
 )
-def test_values_are_read_as_programs_mean_them(name: str, content: str, text: str) -> None:
+def test_values_are_read_as_programs_mean_them(
+    name: str,
+    content: str,
+    text: str,
+) -> None:
     if text:
         assert text in read(name, content).text
     else:

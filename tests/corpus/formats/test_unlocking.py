@@ -39,7 +39,11 @@ def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "plan.docx").write_bytes(locked_with(office.docx(), "søs am"))
-    outcome = read(tmp_path / "plan.docx", "wrong", "søs am")
+    outcome = read(
+        tmp_path / "plan.docx",
+        "wrong",
+        "søs am",
+    )
     assert (outcome.kind, outcome.reason) == ("", "")
     assert "The pelican boards at dawn." in outcome.documents[0].text
     assert outcome.documents[0].format == "docx"

@@ -60,7 +60,11 @@ def test_a_drawing_is_known_by_its_content(tmp_path: Path) -> None:
 
 
 def test_a_damaged_page_is_listed_and_an_empty_drawing_has_a_reason(tmp_path: Path) -> None:
-    document, left = opened(tmp_path, "a.vsdx", drawing(page1="<Page"))
+    document, left = opened(
+        tmp_path,
+        "a.vsdx",
+        drawing(page1="<Page"),
+    )
     assert isinstance(document, ReadDocument)
     assert "Bilgepump" in document.text
     assert isinstance(left, LeftOut)
@@ -71,7 +75,11 @@ def test_a_damaged_page_is_listed_and_an_empty_drawing_has_a_reason(tmp_path: Pa
 
 
 def test_a_damaged_list_of_pages_is_listed(tmp_path: Path) -> None:
-    document, left = opened(tmp_path, "a.vsdx", drawing(pages="<Pages"))
+    document, left = opened(
+        tmp_path,
+        "a.vsdx",
+        drawing(pages="<Pages"),
+    )
     assert isinstance(document, ReadDocument)
     assert document.text == "Check it."
     assert isinstance(left, LeftOut)

@@ -18,7 +18,14 @@ OFFICE = Path(__file__).resolve().parents[4] / "shared" / "data" / "office"
 NAMESPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
 
-def level(at: int, text: str, figures: str = "decimal", *, start: int = 1, more: str = "") -> str:
+def level(
+    at: int,
+    text: str,
+    figures: str = "decimal",
+    *,
+    start: int = 1,
+    more: str = "",
+) -> str:
     return (
         f'<w:lvl w:ilvl="{at}"><w:start w:val="{start}"/><w:numFmt'
         f' w:val="{figures}"/>{more}<w:lvlText w:val="{text}"/></w:lvl>'
@@ -40,7 +47,12 @@ def numbering(*lists: str, nums: str = "") -> str:
 CLAUSES = level(0, "%1.") + level(1, "%1.%2") + level(2, "(%3)", "lowerLetter")
 
 
-def paragraph(text: str, at: int | None = None, number: int = 1, style: str = "") -> str:
+def paragraph(
+    text: str,
+    at: int | None = None,
+    number: int = 1,
+    style: str = "",
+) -> str:
     if at is None:
         named = ""
     else:
@@ -53,7 +65,11 @@ def paragraph(text: str, at: int | None = None, number: int = 1, style: str = ""
     return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def docx(body: str, lists: str, styles: str = "") -> bytes:
+def docx(
+    body: str,
+    lists: str,
+    styles: str = "",
+) -> bytes:
     with zipfile.ZipFile(io.BytesIO(office.docx())) as archive:
         files: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
     files["word/document.xml"] = f"<w:document {NAMESPACE}><w:body>{body}</w:body></w:document>"
@@ -63,7 +79,12 @@ def docx(body: str, lists: str, styles: str = "") -> bytes:
     return office.zipped(files)
 
 
-def read(tmp_path: Path, *paragraphs: str, lists: str, styles: str = "") -> ReadDocument:
+def read(
+    tmp_path: Path,
+    *paragraphs: str,
+    lists: str,
+    styles: str = "",
+) -> ReadDocument:
     (tmp_path / "a.docx").write_bytes(docx("".join(paragraphs), lists, styles))
     (document,) = read_everything(tmp_path / "a.docx", "docx")
     assert isinstance(document, ReadDocument)
@@ -78,7 +99,11 @@ def numbered(content: bytes) -> bytes | None:
     return None if changed == part else changed
 
 
-def reported(tmp_path: Path, *paragraphs: str, lists: str) -> list[str]:
+def reported(
+    tmp_path: Path,
+    *paragraphs: str,
+    lists: str,
+) -> list[str]:
     return read(tmp_path, *paragraphs, lists=lists).text.split("\n\n")
 
 
@@ -109,7 +134,11 @@ def test_clauses_are_reported_with_their_numbers(tmp_path: Path) -> None:
 
 def test_parts_that_word_for_the_web_has_saved_again_are_found(tmp_path: Path) -> None:
     symbol = '<w:p><w:r><w:sym w:font="Wingdings" w:char="F0FE"/></w:r></w:p>'
-    content = docx(paragraph("Term", 0) + symbol, numbering(CLAUSES), "")
+    content = docx(
+        paragraph("Term", 0) + symbol,
+        numbering(CLAUSES),
+        "",
+    )
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     renamed = {}
@@ -140,7 +169,12 @@ def test_headings_have_the_numbers_of_their_styles(tmp_path: Path) -> None:
         paragraph("Unnumbered", 0, 0, style="Heading1"),
         paragraph("Fees", style="Heading1"),
     ]
-    document = read(tmp_path, *body, lists=numbering(CLAUSES), styles=styles)
+    document = read(
+        tmp_path,
+        *body,
+        lists=numbering(CLAUSES),
+        styles=styles,
+    )
     assert [heading.title for heading in document.headings] == [
         "1. Scope",
         "1.1 Ports",
@@ -161,7 +195,11 @@ def test_headings_have_the_numbers_of_their_styles(tmp_path: Path) -> None:
         ("ideographDigital", ["9", "10"]),
     ],
 )
-def test_figures_of_every_kind(tmp_path: Path, figures: str, numbers: list[str]) -> None:
+def test_figures_of_every_kind(
+    tmp_path: Path,
+    figures: str,
+    numbers: list[str],
+) -> None:
     lists = numbering(level(0, "%1)", figures, start=9))
     assert reported(tmp_path, paragraph("a", 0), paragraph("b", 0), lists=lists) == [
         f"{numbers[0]}) a",
@@ -314,7 +352,11 @@ def test_many_styles_take_no_long_time() -> None:
         '<w:style w:styleId="T"><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
         + "<w:x/>" * 200_000
     )
-    content = docx(body, numbering(CLAUSES), sheet)
+    content = docx(
+        body,
+        numbering(CLAUSES),
+        sheet,
+    )
     assert numbered(content) is None
 
 

@@ -63,14 +63,23 @@ def test_no_cell_of_an_open_sheet_is_lost_if_one_lies_far_away(tmp_path: Path, g
     )
     more = "".join(f"<table:table-row>{row.format(f'mast{at}')}" for at in range(7_000))
     end = "</table:table><table:table "
-    source = changed(office.ods(), "content.xml", end, more + gap + row.format("stray") + end)
+    source = changed(
+        office.ods(),
+        "content.xml",
+        end,
+        more + gap + row.format("stray") + end,
+    )
     document = only(opened(tmp_path, "a.ods", source))
     assert {"mast6999", "stray", "pelican", "heron"} <= {*re.findall(r"\w+", document.text)}
 
 
 def test_comments_of_a_sheet_stand_after_it_by_their_cells(tmp_path: Path) -> None:
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    said = {"C3": "The tern.", "A1": "The gull.", "B2": "The eider."}
+    said = {
+        "C3": "The tern.",
+        "A1": "The gull.",
+        "B2": "The eider.",
+    }
     inner = "".join(
         f'<comment ref="{cell}" authorId="0"><text><t>{text}</t></text></comment>'
         for cell, text in said.items()

@@ -77,7 +77,11 @@ def test_entities_are_never_expanded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "kind"), [(b"no xml at all", "damaged"), (b"<a><b/></a>", "empty")]
 )
-def test_what_holds_no_text_has_a_reason(tmp_path: Path, content: bytes, kind: Kind) -> None:
+def test_what_holds_no_text_has_a_reason(
+    tmp_path: Path,
+    content: bytes,
+    kind: Kind,
+) -> None:
     with unreadable(kind):
         opened(tmp_path, "a.xml", content)
 

@@ -25,13 +25,21 @@ LARGE = "The pelican boards at dawn. " * 4_000
 
 
 # As if the time of the first reading were always over.
-AT_ONCE = ReadingPace(first_seconds=0.0, files_per_transaction=2, seconds_per_transaction=1000.0)
+AT_ONCE = ReadingPace(
+    first_seconds=0.0,
+    files_per_transaction=2,
+    seconds_per_transaction=1000.0,
+)
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
     """A project of nine small files, and one that counts as large."""
-    monkeypatch.setattr(ingest, "LARGE_FILE", len(LARGE))
+    monkeypatch.setattr(
+        ingest,
+        "LARGE_FILE",
+        len(LARGE),
+    )
     small = {f"b{n}.txt": f"The tern number{n} rests on the pier." for n in range(9)}
     return create_project(tmp_path, {"a.txt": LARGE, **small})
 
@@ -56,7 +64,11 @@ def run_words(
             seen.append((event.stage, event.summary.get("files_left", 0), len(hits)))
 
     with stages_in_this_process({"ingest": IngestStage(pace)}):
-        run(project, stages=stages or KEYWORD_STAGES, on_event=note)
+        run(
+            project,
+            stages=stages or KEYWORD_STAGES,
+            on_event=note,
+        )
     return seen
 
 
@@ -146,7 +158,11 @@ def test_a_reading_in_rounds_names_unread_files_and_other_warnings_once(
             warned.append(event.text)
 
     with stages_in_this_process({"ingest": IngestStage(replace(AT_ONCE, max_named=3))}):
-        run(project, stages=KEYWORD_STAGES, on_event=note)
+        run(
+            project,
+            stages=KEYWORD_STAGES,
+            on_event=note,
+        )
     assert rounds > 2
     assert (
         len(warned) == len(set(warned)) == 5
@@ -174,7 +190,11 @@ def test_the_file_that_takes_long_is_named(
 
     monkeypatch.setattr(ingest, "hash_file", hash_file)
     seen = EventLog.__call__
-    monkeypatch.setattr(EventLog, "__call__", lambda log, event: (note(event), seen(log, event))[1])
+    monkeypatch.setattr(
+        EventLog,
+        "__call__",
+        lambda log, event: (note(event), seen(log, event))[1],
+    )
     pace = ReadingPace(slow_seconds=0.3, seconds_per_transaction=0.0)
     with stages_in_this_process({"ingest": IngestStage(pace)}):
         run(project, stages=["ingest"])

@@ -165,7 +165,12 @@ def test_files_and_what_is_inside_them_are_counted_apart(project: Path) -> None:
     assert [numbers(part) for part in counts.split(";")] == [[6, 4], [1, 1]]
     assert [name in hint for hint, name in zip(hints, ADVISED, strict=True)] == [True, True]
     assert ledger(project)["Contract 2.1"].format == "docx"
-    none = engine_here("documents", str(project), "--path", "none")
+    none = engine_here(
+        "documents",
+        str(project),
+        "--path",
+        "none",
+    )
     assert (none.stdout, len(none.stderr.splitlines())) == ("", 1)
 
 
@@ -191,7 +196,11 @@ def test_unreadable_files_are_counted_while_others_are_read(project: Path) -> No
             seen.append(store.counts()["quarantined"])
         return False
 
-    ingest_here(project, should_stop, ReadingPace(files_per_transaction=1))
+    ingest_here(
+        project,
+        should_stop,
+        ReadingPace(files_per_transaction=1),
+    )
     assert set(range(4)) <= set(seen)
 
 
@@ -241,8 +250,16 @@ def test_a_run_warns_once_where_readers_are_less_confined(
         return start_reader(limits, lock_down=False)
 
     start_reader = child.start_reader
-    monkeypatch.setattr(child, "can_lock_down", lambda: True)
-    monkeypatch.setattr(pool, "LOCKDOWN", child.LockdownTrial())
+    monkeypatch.setattr(
+        child,
+        "can_lock_down",
+        lambda: True,
+    )
+    monkeypatch.setattr(
+        pool,
+        "LOCKDOWN",
+        child.LockdownTrial(),
+    )
     monkeypatch.setattr(pool, "start_reader", start)
     _, warnings = ingest_here(project)
     (warning,) = (text for text in warnings if "Access is denied" in text)
@@ -441,7 +458,11 @@ def test_a_quarantined_file_that_was_closed_for_a_while_is_quarantined_again(
 
     def closed(path: Path) -> str:
         if path.name in ("scan.pdf", "old.txt"):
-            raise PermissionError(13, "Permission denied", str(path))
+            raise PermissionError(
+                13,
+                "Permission denied",
+                str(path),
+            )
         return looked(path)
 
     monkeypatch.setattr(ingest, "hash_file", closed)
@@ -470,7 +491,11 @@ def test_what_lies_in_a_closed_folder_stays_where_nothing_else_is_there(
 
     def closed(path: str | Path) -> Any:
         if str(path).endswith("/deep"):
-            raise PermissionError(13, "Permission denied", str(path))
+            raise PermissionError(
+                13,
+                "Permission denied",
+                str(path),
+            )
         return listed(path)
 
     monkeypatch.setattr(os, "scandir", closed)
@@ -608,7 +633,12 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
     (project.parent / "documents" / "=1+1.txt").write_bytes(bytes(range(256)))
     (project.parent / "documents" / "b\x1b[31m.txt").write_bytes(b"The tern rests.")
     ingest_here(project)
-    listed = engine_here("documents", str(project), "--state", "unreadable")
+    listed = engine_here(
+        "documents",
+        str(project),
+        "--state",
+        "unreadable",
+    )
     (line,) = (line for line in listed.stdout.splitlines() if " locked.pdf " in line)
     assert line.split() == ["unreadable", "(encrypted)", "locked.pdf", *NO_PASSWORD.split()]
     assert "a.pdf" not in listed.stdout
@@ -641,7 +671,13 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
     assert again["reason"] != before
     ingest_here(project)
     assert ledger(project)["scan.pdf"].reason == before
-    wrong = engine_here("documents", str(project), "--state", "lost", check=False)
+    wrong = engine_here(
+        "documents",
+        str(project),
+        "--state",
+        "lost",
+        check=False,
+    )
     assert (wrong.returncode, "unreadable" in wrong.stderr) == (2, True)
 
 
@@ -661,7 +697,12 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
     searcher = Searcher(ProjectFolder(project))
 
     def paths(**where: Any) -> set[str]:
-        request = Search("pelican", "bm25", top=50, **where)
+        request = Search(
+            "pelican",
+            "bm25",
+            top=50,
+            **where,
+        )
         return {hit.path for hit in searcher.search(request).hits}
 
     everything = {

@@ -32,7 +32,11 @@ def project(tmp_path: Path) -> Path:
     return project.path
 
 
-def write_data_set(project: Path, word: str, entries: int = ENTRIES) -> None:
+def write_data_set(
+    project: Path,
+    word: str,
+    entries: int = ENTRIES,
+) -> None:
     lines = [
         json.dumps({"_id": str(number), "text": f"The {word} of pier {number}."}) + "\n"
         for number in range(entries)
@@ -74,7 +78,11 @@ def test_no_transaction_is_open_while_files_are_read_and_cut(
             write_meanwhile(project)
             seen.append(what)
 
-    def looking_read(pool: Pool, path: Path, format: str) -> Outcome:
+    def looking_read(
+        pool: Pool,
+        path: Path,
+        format: str,
+    ) -> Outcome:
         look(f"read {path.name}")
         return read(pool, path, format)
 
@@ -109,7 +117,11 @@ def test_a_reading_that_is_killed_between_two_blocks_is_finished_by_the_next(
 ) -> None:
     write_data_set(project, "tern")
     ingest_here(project)
-    write_data_set(project, "heron", ENTRIES - 100)
+    write_data_set(
+        project,
+        "heron",
+        ENTRIES - 100,
+    )
     if budget:
         settings = project / "project.toml"
         text = settings.read_text()

@@ -169,7 +169,11 @@ def test_landlock_alone_keeps_files_and_processes(tmp_path: Path) -> None:
 )
 def test_the_superuser_still_reads_what_is_anothers(tmp_path: Path) -> None:
     (tmp_path / "his.txt").write_text("The pelican.")
-    os.chown(tmp_path / "his.txt", 12345, 12345)
+    os.chown(
+        tmp_path / "his.txt",
+        12345,
+        12345,
+    )
     (tmp_path / "his.txt").chmod(0o600)
     asked = (
         "import sys; from engine.corpus.sandbox.confinement import confine; confine(2**31);"

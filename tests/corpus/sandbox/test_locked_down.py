@@ -135,8 +135,17 @@ def encode_element(tag: int, *contents: bytes) -> bytes:
 
 def sign(content: bytes) -> bytes:
     """Return a container of CMS with a content, but no signature, which no reader checks."""
-    data = encode_element(0x30, DATA, encode_element(0xA0, encode_element(0x04, content)))
-    parts = (encode_element(0x02, b"\1"), encode_element(0x31), data, encode_element(0x31))
+    data = encode_element(
+        0x30,
+        DATA,
+        encode_element(0xA0, encode_element(0x04, content)),
+    )
+    parts = (
+        encode_element(0x02, b"\1"),
+        encode_element(0x31),
+        data,
+        encode_element(0x31),
+    )
     container = encode_element(0xA0, encode_element(0x30, *parts))
     return encode_element(0x30, SIGNED_DATA, container)
 
@@ -246,7 +255,11 @@ def test_what_is_loaded_first_suffices_for_files_of_every_format(tmp_path: Path)
         ("plan.pdf.p7m", "The pelican signs."),
     ],
 )
-def test_samples_are_what_their_names_say(tmp_path: Path, name: str, word: str) -> None:
+def test_samples_are_what_their_names_say(
+    tmp_path: Path,
+    name: str,
+    word: str,
+) -> None:
     path = tmp_path / name
     path.write_bytes(FILES[name])
     assert word in "".join(read_here(path))

@@ -147,7 +147,11 @@ def test_texts_that_wait_for_a_slow_item_are_bounded(pool: Callable[..., Pool]) 
         done.append(number)
         return number
 
-    taken = pool(2).map(work, range(60), weight=lambda _: 2**26)
+    taken = pool(2).map(
+        work,
+        range(60),
+        weight=lambda _: 2**26,
+    )
     assert next(taken) == 0
     assert done.index(0) <= 11
     assert [*taken] == [*range(1, 60)]
@@ -272,10 +276,22 @@ def test_a_fault_of_a_reader_is_reported_without_its_message(
         raise ValueError("in: the code of the vault")
 
     monkeypatch.setattr("engine.corpus.formats.opening.read_everything", fail)
-    monkeypatch.setattr(worker, "limit_time", lambda _seconds: None)
+    monkeypatch.setattr(
+        worker,
+        "limit_time",
+        lambda _seconds: None,
+    )
     source, target = os.pipe()
-    asked = {"path": str(tmp_path / "a.txt"), "format": "txt", "without": []}
-    worker.answer_request(target, {**asked, "passwords": [], "ocr": None}, AMPLE)
+    asked = {
+        "path": str(tmp_path / "a.txt"),
+        "format": "txt",
+        "without": [],
+    }
+    worker.answer_request(
+        target,
+        {**asked, "passwords": [], "ocr": None},
+        AMPLE,
+    )
     os.close(target)
     with open(source, "rb") as answers:
         answer = json.loads(answers.read()[HEADER.size :])
@@ -340,8 +356,20 @@ def test_compiled_modules_are_kept_for_the_next_start_unless_python_must_not(
     }
     environment |= {"PYTHONPATH": str(tree)} | ({} if kept else {"PYTHONDONTWRITEBYTECODE": "1"})
     path = write(tmp_path / "a.txt", b"The heron.")
-    command = [sys.executable, "-P", "-c", program, str(path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        program,
+        str(path),
+    ]
+    done = subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "1\n"
     assert (
         bool([*(tree / "engine" / "corpus" / "formats").glob("__pycache__/opening.*.pyc")]) == kept
@@ -357,7 +385,12 @@ def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: P
         " 'html')"
     )
     files = [write(tmp_path / "a.txt", b"The tern."), write(tmp_path / "b.html", SLOW)]
-    command = [sys.executable, "-c", program, *map(str, files)]
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        *map(str, files),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as started:
         assert started.stdout is not None
         started.stdout.readline()
@@ -543,7 +576,11 @@ def test_a_reader_says_what_the_system_refuses_it() -> None:
 def test_a_readers_job_is_reported_as_windows_has_set_it(
     monkeypatch: pytest.MonkeyPatch, *, is_added: bool
 ) -> None:
-    monkeypatch.setattr(child.Job, "add", lambda *_: is_added)
+    monkeypatch.setattr(
+        child.Job,
+        "add",
+        lambda *_: is_added,
+    )
     assert find_confinement().job is is_added
 
 
@@ -567,10 +604,19 @@ def test_where_no_process_can_be_locked_down_others_read_and_no_more_is_tried(
             raise error
         return child.start_reader(limits, lock_down=False)
 
-    monkeypatch.setattr(child, "can_lock_down", lambda: True)
+    monkeypatch.setattr(
+        child,
+        "can_lock_down",
+        lambda: True,
+    )
     lockdown = child.LockdownTrial()
     for _ in range(2):
-        reader = child.start_child(limits, None, start, lockdown)
+        reader = child.start_child(
+            limits,
+            None,
+            start,
+            lockdown,
+        )
         reader.end()
         assert reader.confinement.restricted is False
     assert tried == [True, False, False]
@@ -583,10 +629,19 @@ def test_where_no_process_starts_at_all_locking_down_is_tried_again(
     def start(lock_down: bool) -> child.ReadingProcess:
         raise OSError(lock_down)
 
-    monkeypatch.setattr(child, "can_lock_down", lambda: True)
+    monkeypatch.setattr(
+        child,
+        "can_lock_down",
+        lambda: True,
+    )
     lockdown = child.LockdownTrial()
     with pytest.raises(OSError, match="False"):
-        child.start_child(Limits(), None, start, lockdown)
+        child.start_child(
+            Limits(),
+            None,
+            start,
+            lockdown,
+        )
     assert lockdown.failure == ""
 
 

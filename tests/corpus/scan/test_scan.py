@@ -109,8 +109,18 @@ def test_a_document_that_is_called_like_a_lock_is_read(tmp_path: Path) -> None:
 def test_patterns(
     tmp_path: Path, include: tuple[str, ...], exclude: tuple[str, ...], expected: list[str]
 ) -> None:
-    write(tmp_path, "a.txt", "old/b.txt", "old/deep/d.md", "s/c.md")
-    found = scan([tmp_path], include, exclude)
+    write(
+        tmp_path,
+        "a.txt",
+        "old/b.txt",
+        "old/deep/d.md",
+        "s/c.md",
+    )
+    found = scan(
+        [tmp_path],
+        include,
+        exclude,
+    )
     assert paths(found) == expected
     assert found.skipped == []
 
@@ -164,8 +174,16 @@ def test_a_link_to_a_file_that_cannot_be_opened_is_listed(
 ) -> None:
     write(tmp_path, "a.txt", ".store/contract")
 
-    def closed(path: Path, *_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
+    def closed(
+        path: Path,
+        *_: object,
+        **__: object,
+    ) -> None:
+        raise PermissionError(
+            13,
+            "Permission denied",
+            str(path),
+        )
 
     monkeypatch.setattr(Path, "open", closed)
     (tmp_path / "contract").symlink_to(tmp_path / ".store/contract")
@@ -307,7 +325,11 @@ def test_what_is_stored_online_only_is_not_fetched(
     write(tmp_path, "here.txt", "away.txt")
     size = len("text of away.txt!")
     (tmp_path / "away.txt").write_text("x" * size)
-    monkeypatch.setattr(module, "is_online_only", lambda status: status.st_size == size)
+    monkeypatch.setattr(
+        module,
+        "is_online_only",
+        lambda status: status.st_size == size,
+    )
     found = scan([tmp_path])
     assert paths(found) == ["here.txt"]
     assert kinds(found) == {"away.txt": "no access"}
@@ -326,7 +348,12 @@ def test_importing_the_room_loads_no_heavy_library() -> None:
         " {'tokenizers', 'semantic_text_splitter', 'lxml', 'charset_normalizer',"
         " 'torch'};print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -352,7 +379,11 @@ def test_folders_ten_thousand_deep_end_somewhere(tmp_path: Path) -> None:
     inside = os.open(tmp_path, os.O_RDONLY)
     for depth in range(10_000):
         os.mkdir("d", dir_fd=inside)
-        deeper = os.open("d", os.O_RDONLY, dir_fd=inside)
+        deeper = os.open(
+            "d",
+            os.O_RDONLY,
+            dir_fd=inside,
+        )
         os.close(inside)
         inside = deeper
         if depth == 100:
@@ -457,7 +488,11 @@ def test_mails_and_texts_without_an_ending_are_known_by_what_they_hold(tmp_path:
         ("Dr.Müller", "txt"),
     ],
 )
-def test_formats_by_ending(tmp_path: Path, name: str, format: str) -> None:
+def test_formats_by_ending(
+    tmp_path: Path,
+    name: str,
+    format: str,
+) -> None:
     (tmp_path / name).write_text("a")
     assert [file.format for file in scan([tmp_path]).files] == [format]
 
@@ -529,7 +564,13 @@ def test_what_systems_hide_is_left_out_silently(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_cloud_replaced_by_a_placeholder_is_online_only(tmp_path: Path) -> None:
-    write(tmp_path, "a/.Plan.pdf.icloud", "Offer.docx.nextcloud", "x/.c.pdf.icloud", "b.txt")
+    write(
+        tmp_path,
+        "a/.Plan.pdf.icloud",
+        "Offer.docx.nextcloud",
+        "x/.c.pdf.icloud",
+        "b.txt",
+    )
     found = scan([tmp_path], exclude=["x/*"])
     assert paths(found) == ["b.txt"]
     assert kinds(found) == dict.fromkeys(("Offer.docx", "a/Plan.pdf"), "no access")

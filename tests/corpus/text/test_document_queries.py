@@ -21,7 +21,11 @@ Found = list[tuple[str, str]]
 
 
 def chunks_of(text: str, size: int) -> list[Chunk]:
-    starts = range(0, max(1, len(text)), size)
+    starts = range(
+        0,
+        max(1, len(text)),
+        size,
+    )
     pieces = [(start, text[start : start + size]) for start in starts]
     return [
         Chunk(7, n, at, at + len(piece), piece, (), 3, piece, "h", 100 + n)
@@ -29,11 +33,19 @@ def chunks_of(text: str, size: int) -> list[Chunk]:
     ]
 
 
-def queries(read: ReadDocument, path: str, size: int = 10_000) -> list[DocumentQuery]:
+def queries(
+    read: ReadDocument,
+    path: str,
+    size: int = 10_000,
+) -> list[DocumentQuery]:
     """The queries of a document that is cut into chunks of so many characters, with the ids 100,
     101 and so on.
     """
-    found = queries_in(read, path, chunks_of(read.text, size))
+    found = queries_in(
+        read,
+        path,
+        chunks_of(read.text, size),
+    )
     for query in found:
         assert (query.document_id, query.written_in) == (7, 7)
         assert query.start < 0 or folded_words(read.text[query.start : query.end]) == folded_words(
@@ -42,7 +54,12 @@ def queries(read: ReadDocument, path: str, size: int = 10_000) -> list[DocumentQ
     return found
 
 
-def of_file(tmp_path: Path, name: str, content: str, size: int = 10_000) -> list[DocumentQuery]:
+def of_file(
+    tmp_path: Path,
+    name: str,
+    content: str,
+    size: int = 10_000,
+) -> list[DocumentQuery]:
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     (read,) = find_reader({"htm": "html"}.get(path.suffix[1:], path.suffix[1:])).read(path)
@@ -123,7 +140,11 @@ def test_titles(
         ),  # nothing is left to be found
     ],
 )
-def test_what_is_no_title(tmp_path: Path, name: str, content: str) -> None:
+def test_what_is_no_title(
+    tmp_path: Path,
+    name: str,
+    content: str,
+) -> None:
     assert pairs(of_file(tmp_path, name, content)) == []
 
 
@@ -173,7 +194,11 @@ def test_what_an_author_wrote_counts_though_the_file_is_called_so(
         ("Re: [#1234]", None),
     ],
 )
-def test_subjects(tmp_path: Path, subject: str, asked: str | None) -> None:
+def test_subjects(
+    tmp_path: Path,
+    subject: str,
+    asked: str | None,
+) -> None:
     found = of_file(
         tmp_path,
         "a.eml",
@@ -206,7 +231,12 @@ HEADINGS = f"""\
 
 
 def test_headings_lead_to_the_chunk_below_them(tmp_path: Path) -> None:
-    title, berths, wind = of_file(tmp_path, "a.md", HEADINGS, 64)
+    title, berths, wind = of_file(
+        tmp_path,
+        "a.md",
+        HEADINGS,
+        64,
+    )
     assert pairs([title, berths, wind]) == [
         ("title", "Harbour manual for guests"),
         ("heading", "Berths for visitors"),  # not one word, nothing below it, or twice
@@ -221,7 +251,11 @@ def test_headings_lead_to_the_chunk_below_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("before", ["- ", "3.2 ", "- 1. "])
 def test_a_heading_has_no_marker_of_a_list_and_no_number(before: str) -> None:
     text = f"{before}Berths for visitors: …\n{BODY}"
-    read = ReadDocument("", text, (Heading(0, 1, f"{before}Berths for visitors: …"),))
+    read = ReadDocument(
+        "",
+        text,
+        (Heading(0, 1, f"{before}Berths for visitors: …"),),
+    )
     assert pairs(queries(read, "a.md"), "heading") == [("heading", "Berths for visitors: …")]
 
 
@@ -259,7 +293,11 @@ def test_a_heading_has_its_place_where_it_takes_two_lines_or_another_case() -> N
     ],
 )
 def test_questions_with_an_answer(text: str, asked: str | None) -> None:
-    found = queries(ReadDocument("a", text), "a.txt", 30)
+    found = queries(
+        ReadDocument("a", text),
+        "a.txt",
+        30,
+    )
     assert pairs(found) == ([] if asked is None else [("faq", asked)])
     assert all(
         query.chunk_id == 100 + text.index(BODY, query.end) // 30
@@ -269,7 +307,11 @@ def test_questions_with_an_answer(text: str, asked: str | None) -> None:
 
 
 def test_a_heading_that_asks_is_one_question(tmp_path: Path) -> None:
-    found = of_file(tmp_path, "a.md", f"{BODY}\n## 2. Who pays for the berth?\n{BODY}")
+    found = of_file(
+        tmp_path,
+        "a.md",
+        f"{BODY}\n## 2. Who pays for the berth?\n{BODY}",
+    )
     assert pairs(found) == [("faq", "Who pays for the berth?")]
 
 
@@ -293,7 +335,11 @@ def test_a_heading_that_asks_is_one_question(tmp_path: Path) -> None:
     ],
 )
 def test_captions(line: str, asked: str | None) -> None:
-    found = queries(ReadDocument("a", f"{BODY}\n\n{line}\n\n{BODY}"), "a.txt", 40)
+    found = queries(
+        ReadDocument("a", f"{BODY}\n\n{line}\n\n{BODY}"),
+        "a.txt",
+        40,
+    )
     assert pairs(found) == ([] if asked is None else [("caption", asked)])
     assert all(query.chunk_id == 101 for query in found)
 

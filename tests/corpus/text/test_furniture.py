@@ -7,7 +7,16 @@ import pytest
 from engine.corpus.text.blocks import join_pages
 from engine.corpus.text.furniture import remove_furniture
 
-BIRDS = ["pelican", "heron", "tern", "gull", "eider", "avocet", "plover", "curlew"]
+BIRDS = [
+    "pelican",
+    "heron",
+    "tern",
+    "gull",
+    "eider",
+    "avocet",
+    "plover",
+    "curlew",
+]
 FOUR = [1, 2, 3, 4]
 
 

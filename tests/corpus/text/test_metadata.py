@@ -72,8 +72,19 @@ def test_dates(text: str) -> None:
 )
 def test_placeholder_names_of_authors_are_dropped(authors: str, found: str) -> None:
     assert drop_placeholder_names(authors) == found
-    file = ScannedFile("/d", "a.pdf", "/d/a.pdf", 1, 0, "pdf")
-    read = ReadDocument("A", "Text", author=authors)
+    file = ScannedFile(
+        "/d",
+        "a.pdf",
+        "/d/a.pdf",
+        1,
+        0,
+        "pdf",
+    )
+    read = ReadDocument(
+        "A",
+        "Text",
+        author=authors,
+    )
     assert build_stored_document(file, "h", read).author == found
 
 

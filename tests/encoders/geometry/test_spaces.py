@@ -42,11 +42,19 @@ def test_an_adapter_is_stored_with_its_space(tmp_path: Path) -> None:
     tensors = {"a": np.zeros(1, np.float32)}
     save_file(tensors, tmp_path / "adapter_model.safetensors")
     assert read_geometry(tmp_path) is None
-    save_file(tensors, tmp_path / "adapter_model.safetensors", geometry.metadata)
+    save_file(
+        tensors,
+        tmp_path / "adapter_model.safetensors",
+        geometry.metadata,
+    )
     assert read_geometry(tmp_path) == geometry
     assert geometry.similarity == Lorentz(0.5)
     lengths = OwnLengths(2.0)
-    save_file(tensors, tmp_path / "adapter_model.safetensors", lengths.metadata)
+    save_file(
+        tensors,
+        tmp_path / "adapter_model.safetensors",
+        lengths.metadata,
+    )
     assert read_geometry(tmp_path) == lengths
     stored = lengths.vectors(torch.tensor([[1.5, 2.0]])).half().numpy()
     assert lengths.similarity.restore(stored).tolist() == [[3.0, 4.0]], "the cache keeps lengths"

@@ -10,4 +10,8 @@ from engine.encoders.model_folder import resolve_model
 
 @pytest.fixture(scope="session")
 def source(tiny_model: Path) -> FolderSource:
-    return FolderSource.of(resolve_model(str(tiny_model)), "cpu", "float32")
+    return FolderSource.of(
+        resolve_model(str(tiny_model)),
+        "cpu",
+        "float32",
+    )

@@ -24,8 +24,18 @@ from engine.encoders.model_folder import resolve_model
 
 MAX_TOKENS = 48
 pytestmark = pytest.mark.usefixtures("own_data_folder")
-TEXTS = ["the contract party", "the wing, at speed", "news report of the court " * 30]
-QUERIES = [*TEXTS, "", "x", "Zürich 東京 \ud800 [SEP] x", "agreement notice term court " * 6]
+TEXTS = [
+    "the contract party",
+    "the wing, at speed",
+    "news report of the court " * 30,
+]
+QUERIES = [
+    *TEXTS,
+    "",
+    "x",
+    "Zürich 東京 \ud800 [SEP] x",
+    "agreement notice term court " * 6,
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +43,14 @@ def index(source: FolderSource, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """A folder with the graph of a tiny BERT itself, not a pointer. Tests copy it to damage it."""
     folder = tmp_path_factory.mktemp("project") / "vectors" / "index"
     folder.mkdir(parents=True)
-    write_query_graph(source, MAX_TOKENS, None, 1.0, folder, TEXTS)
+    write_query_graph(
+        source,
+        MAX_TOKENS,
+        None,
+        1.0,
+        folder,
+        TEXTS,
+    )
     copy_shared_graphs(folder.parents[1])
     return folder
 
@@ -49,7 +66,11 @@ def check_same(index: Path, source: FolderSource) -> None:
     assert graph.fingerprint == encoder.fingerprint
     found = graph.encode_queries(QUERIES)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, encoder.encode_queries(QUERIES), atol=1e-4)
+    np.testing.assert_allclose(
+        found,
+        encoder.encode_queries(QUERIES),
+        atol=1e-4,
+    )
 
 
 def test_equals_the_encoder(index: Path, source: FolderSource) -> None:
@@ -65,15 +86,37 @@ def test_a_prompt_that_pooling_leaves_out(
         model_copy / "config_sentence_transformers.json", prompts={"query": "what about the law: "}
     )
     edit_json(model_copy / "1_Pooling" / "config.json", include_prompt=False)
-    source = FolderSource.of(resolve_model(str(model_copy)), "cpu", "float32")
-    write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS)
+    source = FolderSource.of(
+        resolve_model(str(model_copy)),
+        "cpu",
+        "float32",
+    )
+    write_query_graph(
+        source,
+        MAX_TOKENS,
+        None,
+        1.0,
+        tmp_path,
+        TEXTS,
+    )
     check_same(tmp_path, source)
 
 
 @pytest.mark.slow
 def test_equals_the_bundled_model(tmp_path: Path) -> None:
-    source = FolderSource.of(resolve_model(), "cpu", "float32")
-    write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS)
+    source = FolderSource.of(
+        resolve_model(),
+        "cpu",
+        "float32",
+    )
+    write_query_graph(
+        source,
+        MAX_TOKENS,
+        None,
+        1.0,
+        tmp_path,
+        TEXTS,
+    )
     check_same(tmp_path, source)
 
 
@@ -94,7 +137,11 @@ def test_a_damaged_one_is_not_used(
     assert not take_over(copy, tmp_path / "next")
 
 
-def test_the_next_index_takes_it_over(index: Path, source: FolderSource, tmp_path: Path) -> None:
+def test_the_next_index_takes_it_over(
+    index: Path,
+    source: FolderSource,
+    tmp_path: Path,
+) -> None:
     copy = Path(shutil.copytree(index, tmp_path / "copy"))
     after = tmp_path / "next"
     after.mkdir()
@@ -112,13 +159,28 @@ def test_a_graph_whose_vectors_differ_is_not_kept(
         return real(self, texts, progress) + np.float32(2e-4)
 
     monkeypatch.setattr(QueryGraph, "encode_queries", a_little_off)
-    write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS)
+    write_query_graph(
+        source,
+        MAX_TOKENS,
+        None,
+        1.0,
+        tmp_path,
+        TEXTS,
+    )
     assert list((tmp_path / FOLDER).iterdir()) == []
     assert is_settled(tmp_path), "it is not tried again with every run"
 
 
 def test_a_large_model_gets_no_graph(source: FolderSource, tmp_path: Path) -> None:
-    write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS, max_weights=1000)
+    write_query_graph(
+        source,
+        MAX_TOKENS,
+        None,
+        1.0,
+        tmp_path,
+        TEXTS,
+        max_weights=1000,
+    )
     assert opened(tmp_path, source) is None
     assert is_settled(tmp_path)
 
@@ -157,5 +219,11 @@ def test_it_needs_no_model_library_and_a_process_where_it_cannot_run_lives(
         str(index),
         source.vectors_fingerprint(MAX_TOKENS),
     ]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert json.loads(done.stdout) == [usable, []]

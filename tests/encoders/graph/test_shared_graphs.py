@@ -49,7 +49,14 @@ def written(source: FolderSource, tmp_path_factory: pytest.TempPathFactory) -> P
     index.mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(DATA, str(tmp_path_factory.mktemp("data")))
-        write_query_graph(source, MAX_TOKENS, None, 1.0, index, TEXTS)
+        write_query_graph(
+            source,
+            MAX_TOKENS,
+            None,
+            1.0,
+            index,
+            TEXTS,
+        )
         copy_shared_graphs(index.parents[1])
     return index / FOLDER
 
@@ -83,7 +90,14 @@ def test_the_graph_lies_in_the_data_folder_and_a_second_project_adds_a_pointer(
     second = tmp_path / "second" / "vectors" / "index"
     for index in (first, second):
         index.mkdir(parents=True)
-    write_query_graph(source, MAX_TOKENS, None, 1.0, first, TEXTS)
+    write_query_graph(
+        source,
+        MAX_TOKENS,
+        None,
+        1.0,
+        first,
+        TEXTS,
+    )
     root = own_data_folder / "bmembed" / "query-encoders"
     graph = root / graph_name(encoder)
     assert names(graph) == set(FILES)
@@ -93,7 +107,14 @@ def test_the_graph_lies_in_the_data_folder_and_a_second_project_adds_a_pointer(
 
     monkeypatch.setattr(onnx_file, "write_graph", None)  # it is not written again
     before = total_size(root)
-    write_query_graph(source, MAX_TOKENS, None, 1.0, second, TEXTS)
+    write_query_graph(
+        source,
+        MAX_TOKENS,
+        None,
+        1.0,
+        second,
+        TEXTS,
+    )
     assert names(second / FOLDER) == {POINTER}
     assert total_size(second) < 200
     assert total_size(root) - before < 1000
@@ -120,7 +141,14 @@ def test_that_of_an_adapted_encoder_stays_in_its_project(
 ) -> None:
     index = tmp_path / "project" / "vectors" / "index"
     index.mkdir(parents=True)
-    write_query_graph(source, MAX_TOKENS, adapter, 0.5, index, TEXTS)
+    write_query_graph(
+        source,
+        MAX_TOKENS,
+        adapter,
+        0.5,
+        index,
+        TEXTS,
+    )
     assert names(index / FOLDER) == set(FILES)
     assert not graphs_root().exists()
     adapted = source.vectors_fingerprint(MAX_TOKENS, adapter, 0.5)
@@ -218,7 +246,11 @@ def test_a_killed_publishing_leaves_no_graph_and_the_next_one_cleans_up(
     assert read_facts(graphs_root() / graph_name(encoder)) is not None
 
 
-def test_several_writers_leave_one_graph(encoder: str, written: Path, tmp_path: Path) -> None:
+def test_several_writers_leave_one_graph(
+    encoder: str,
+    written: Path,
+    tmp_path: Path,
+) -> None:
     indexes = [make_index(tmp_path / str(number), written) for number in range(4)]
     threads = [threading.Thread(target=publish_graph, args=(index, encoder)) for index in indexes]
     for thread in threads:
@@ -284,7 +316,11 @@ def test_an_older_project_keeps_its_own_until_the_data_folder_has_it(
     assert is_settled(older.with_name("third"))
 
 
-def test_what_no_project_uses_is_removed(encoder: str, written: Path, tmp_path: Path) -> None:
+def test_what_no_project_uses_is_removed(
+    encoder: str,
+    written: Path,
+    tmp_path: Path,
+) -> None:
     index = make_index(tmp_path / "project", written)
     publish_graph(index, encoder)
     other = graphs_root() / graph_name("other")
@@ -321,7 +357,11 @@ def test_another_machine_gets_the_files_of_the_graph(
     assert files_in_place_of(index / FOLDER / POINTER) == [graph / name for name in FILES]
 
 
-def test_a_graph_is_never_taken_from_a_project(encoder: str, written: Path, tmp_path: Path) -> None:
+def test_a_graph_is_never_taken_from_a_project(
+    encoder: str,
+    written: Path,
+    tmp_path: Path,
+) -> None:
     """One that came in a stranger's bundle says of itself whose it is."""
     foreign = make_index(tmp_path / "foreign", written)
     assert take_over(foreign, foreign.with_name("next"))

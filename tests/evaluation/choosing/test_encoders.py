@@ -31,9 +31,21 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials in this process, but for those of GGUF files."""
     apart = encoders.run_in_subprocess
 
-    def run(module: str, arguments: list[str], what: str, should_stop: Any, stderr: Any) -> Any:
+    def run(
+        module: str,
+        arguments: list[str],
+        what: str,
+        should_stop: Any,
+        stderr: Any,
+    ) -> Any:
         if ".gguf" in arguments[1]:
-            return apart(module, arguments, what, should_stop, stderr=stderr)
+            return apart(
+                module,
+                arguments,
+                what,
+                should_stop,
+                stderr=stderr,
+            )
         return to_json(
             encoders.try_encoder(
                 ProjectFolder(Path(arguments[0])), json.loads(arguments[1]), should_stop
@@ -46,7 +58,12 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 def compare(
     project: ProjectFolder, *named: str, should_stop: Any = lambda: False
 ) -> EncoderComparison:
-    return encoders.compare_encoders(project, named, should_stop, lambda _named: None)
+    return encoders.compare_encoders(
+        project,
+        named,
+        should_stop,
+        lambda _named: None,
+    )
 
 
 @pytest.mark.usefixtures("here")
@@ -81,7 +98,11 @@ def test_encoders_are_measured_in_processes_of_their_own_and_one_that_fails_cost
             report.systems[system]["ndcg@10"].value, abs=0.01
         )
     for way in ("semantic", "hybrid"):
-        gap = result.table.gap(str(file), "", way)
+        gap = result.table.gap(
+            str(file),
+            "",
+            way,
+        )
         assert gap is not None
         assert gap.value == pytest.approx(ours[str(file)][way].value - ours[""][way].value)
     assert (current.trial.dimension, gguf.trial.dimension, gguf.trial.changes) == (
@@ -110,7 +131,11 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_vectors_that_it_has(
         return polls > 15
 
     with pytest.raises(CancelledError):
-        compare(project, str(other), should_stop=stop)
+        compare(
+            project,
+            str(other),
+            should_stop=stop,
+        )
     assert not project.is_running()
     result = compare(project, str(other))
     assert result.table is not None
@@ -190,7 +215,15 @@ def trial(lead: dict[str, list[float]]) -> EncoderTrial:
         rungs[rung] = TrialFigures(
             values, values, values, tuple(row // 10 for row in range(len(gains)))
         )
-    return EncoderTrial("", rungs, 1.0, 1.0, None, 8, {})
+    return EncoderTrial(
+        "",
+        rungs,
+        1.0,
+        1.0,
+        None,
+        8,
+        {},
+    )
 
 
 def comparison(
@@ -229,7 +262,11 @@ def test_the_rung_that_could_show_the_difference_judges_and_queries_of_a_documen
 def test_extractive_queries_prove_nothing_of_an_encoder(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = comparison(monkeypatch, project, {"extractive": [0.4] * 500})
+    result = comparison(
+        monkeypatch,
+        project,
+        {"extractive": [0.4] * 500},
+    )
     assert result.table is not None
     assert result.rung == "extractive"
     assert result.needed is not None

@@ -38,13 +38,26 @@ def query_set(
 
 
 def documents(ids: np.ndarray) -> np.ndarray:
-    return np.where(ids == 1, 1, 99)
+    return np.where(
+        ids == 1,
+        1,
+        99,
+    )
 
 
 def test_judged_queries_count_first_and_held_out_ones_if_they_are_too_few() -> None:
     judged = query_set(MIN_QUERIES)
-    held_out = query_set(80, "synthetic", weakest=0.3)
-    threshold = learn_threshold([judged, held_out], "in_use", documents, resamples=200)
+    held_out = query_set(
+        80,
+        "synthetic",
+        weakest=0.3,
+    )
+    threshold = learn_threshold(
+        [judged, held_out],
+        "in_use",
+        documents,
+        resamples=200,
+    )
     assert (threshold["kind"], threshold["queries"], threshold["k"], threshold["reason"]) == (
         "judged",
         MIN_QUERIES,
@@ -89,7 +102,12 @@ def test_queries_looked_for_in_few_chunks_or_without_an_answer_are_left_out() ->
         f"there are {MIN_QUERIES - 1}"
     )
     queries = query_set(MIN_QUERIES)
-    queries.judgments[3] = Judgment("3", "", "chunk", {})
+    queries.judgments[3] = Judgment(
+        "3",
+        "",
+        "chunk",
+        {},
+    )
     assert learn_threshold([queries], "in_use", documents)["similarity"] is None
 
 

@@ -47,7 +47,11 @@ def chosen(
     return decide("semantic", ladder, REFERENCE, candidates, samples=1_000, **more)  # type: ignore[arg-type]
 
 
-def foreseen(mean: float, deviation: float, name: str = "adapted") -> PriorKnowledge:
+def foreseen(
+    mean: float,
+    deviation: float,
+    name: str = "adapted",
+) -> PriorKnowledge:
     return PriorKnowledge(
         {name: Prior(Normal(mean, deviation), 5, 4, mean)}, {"document": 1.0, "model": 1.0}
     )
@@ -141,8 +145,16 @@ def test_rungs_that_may_prove_share_the_level() -> None:
     alone = chosen(evidence("document", gains), candidates=options)
     assert 0.025 < alone.candidates[-1].p < 0.05
     assert alone.chosen == "adapted"
-    undecided = evidence("judged", dict.fromkeys(gains, wide[:100] - wide[:100].mean()), 100)
-    both = chosen(undecided, evidence("document", gains), candidates=options)
+    undecided = evidence(
+        "judged",
+        dict.fromkeys(gains, wide[:100] - wide[:100].mean()),
+        100,
+    )
+    both = chosen(
+        undecided,
+        evidence("document", gains),
+        candidates=options,
+    )
     assert both.chosen == "base", "each of two kinds has 2.5 %"
 
 
@@ -178,7 +190,11 @@ def test_extractive_queries_prove_nothing() -> None:
 def test_a_candidate_that_judged_questions_show_to_be_worse_is_always_excluded() -> None:
     titles = {"adapted": 0.08 + NOISE, "interpolated": 0.04 + NOISE / 2}
     judged = {"adapted": np.full(12, -0.1), "interpolated": np.zeros(12)}
-    decision = chosen(evidence("judged", judged, 12), evidence("document", titles), candidates=BOTH)
+    decision = chosen(
+        evidence("judged", judged, 12),
+        evidence("document", titles),
+        candidates=BOTH,
+    )
     assert (decision.chosen, outcomes(decision)) == ("interpolated", ["proved", "excluded"])
     assert decision.candidates[1].excluded_by == "judged"
     two = {"adapted": np.full(2, -0.1)}
@@ -272,7 +288,11 @@ def test_own_evidence_updates_what_is_expected() -> None:
 def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candidate() -> None:
     titles = evidence("document", {"adapted": NOISE - 0.002})
     model = evidence("model", {"adapted": NOISE + 0.01})
-    decision = chosen(titles, model, prior_knowledge=foreseen(4, 3))
+    decision = chosen(
+        titles,
+        model,
+        prior_knowledge=foreseen(4, 3),
+    )
     error = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2 + 1.0) ** 0.5
     mean = (4 / 9 + 1 / error**2) / (1 / 9 + 1 / error**2)
     assert decision.candidates[0].expectation is not None
@@ -282,8 +302,16 @@ def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candi
         evidence("document", {"adapted": NOISE - 0.03}), model, prior_knowledge=foreseen(4, 3)
     )
     assert (harm.chosen, harm.candidates[0].excluded_by) == ("base", "document")
-    few = evidence("model", {"adapted": np.zeros(19)}, 19)
-    alone = chosen(titles, few, prior_knowledge=foreseen(4, 3))
+    few = evidence(
+        "model",
+        {"adapted": np.zeros(19)},
+        19,
+    )
+    alone = chosen(
+        titles,
+        few,
+        prior_knowledge=foreseen(4, 3),
+    )
     assert (
         alone.candidates[0].expectation
         == chosen(titles, prior_knowledge=foreseen(4, 3)).candidates[0].expectation
@@ -293,7 +321,12 @@ def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candi
 def test_what_titles_prove_gives_way_to_no_candidate_that_is_only_expected() -> None:
     titles = evidence("document", {"interpolated": 0.03 + NOISE / 2, "adapted": NOISE})
     model = evidence("model", {"interpolated": NOISE, "adapted": 0.03 + NOISE})
-    decision = chosen(titles, model, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    decision = chosen(
+        titles,
+        model,
+        candidates=BOTH,
+        prior_knowledge=foreseen_of_both(),
+    )
     interpolated, adapted = decision.candidates
     assert interpolated.expectation is not None
     assert adapted.expectation is not None
@@ -345,16 +378,32 @@ def test_preferences_prove_and_exclude() -> None:
 
 def test_if_people_prefer_the_reference_experience_chooses_no_adapted_candidate() -> None:
     worse = {"adapted": PreferenceEvidence(40, 0.1, 25.0)}
-    decision = chosen(preferences=worse, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    decision = chosen(
+        preferences=worse,
+        candidates=BOTH,
+        prior_knowledge=foreseen_of_both(),
+    )
     assert (decision.chosen, outcomes(decision)) == ("base", ["not shown", "excluded"])
     unclear = {"adapted": PreferenceEvidence(40, 1.0, 1.0)}
-    decision = chosen(preferences=unclear, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    decision = chosen(
+        preferences=unclear,
+        candidates=BOTH,
+        prior_knowledge=foreseen_of_both(),
+    )
     assert outcomes(decision) == ["expected", "expected"]
     measured = evidence("judged", {"adapted": NOISE / 2 - 0.02})
-    decision = chosen(measured, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    decision = chosen(
+        measured,
+        candidates=BOTH,
+        prior_knowledge=foreseen_of_both(),
+    )
     assert (decision.chosen, outcomes(decision)) == ("base", ["not shown", "excluded"])
     measured = evidence("judged", {"adapted": NOISE / 2 - 0.02, "interpolated": NOISE})
-    decision = chosen(measured, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    decision = chosen(
+        measured,
+        candidates=BOTH,
+        prior_knowledge=foreseen_of_both(),
+    )
     assert outcomes(decision) == ["expected", "excluded"], "that one was measured itself"
 
 
@@ -363,7 +412,12 @@ def test_the_wealth_that_proves_the_contender_allows_for_everything_that_is_aske
     titles = evidence("document", {"adapted": NOISE})
     assert chosen(titles).wealth_needed == 40.0, "titles may prove something, too"
     other = {"interpolated": PreferenceEvidence(40, 1.0, 1.0)}
-    decision = chosen(titles, preferences=other, prior_knowledge=foreseen(4, 3), candidates=BOTH)
+    decision = chosen(
+        titles,
+        preferences=other,
+        prior_knowledge=foreseen(4, 3),
+        candidates=BOTH,
+    )
     assert decision.contender is not None
     assert (decision.contender.name, decision.wealth_needed) == ("adapted", 80.0)
     needed = chosen(titles, preferences={"adapted": PreferenceEvidence(40, 40.0, 0.1)})
@@ -395,12 +449,34 @@ def test_what_people_prefer_gives_way_to_nothing_that_is_only_expected() -> None
 
 
 def test_many_questions_about_one_candidate_outweigh_a_few_about_the_others() -> None:
-    few = evidence("judged", {"interpolated": NOISE[:3] * 0}, 3)
-    many = evidence("judged", {"adapted": NOISE[:60] / 2 - 0.03}, 60)
-    decision = chosen(few, many, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    few = evidence(
+        "judged",
+        {"interpolated": NOISE[:3] * 0},
+        3,
+    )
+    many = evidence(
+        "judged",
+        {"adapted": NOISE[:60] / 2 - 0.03},
+        60,
+    )
+    decision = chosen(
+        few,
+        many,
+        candidates=BOTH,
+        prior_knowledge=foreseen_of_both(),
+    )
     assert (decision.chosen, outcomes(decision)) == ("base", ["not shown", "excluded"])
-    enough = evidence("judged", {"interpolated": NOISE[:60]}, 60)
-    decision = chosen(enough, many, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    enough = evidence(
+        "judged",
+        {"interpolated": NOISE[:60]},
+        60,
+    )
+    decision = chosen(
+        enough,
+        many,
+        candidates=BOTH,
+        prior_knowledge=foreseen_of_both(),
+    )
     assert outcomes(decision) == ["expected", "excluded"], "as many questions measured that one"
 
 
@@ -418,7 +494,13 @@ def test_experience_that_helped_on_few_collections_brings_nothing_into_use() -> 
 def test_experience_brings_no_other_share_of_base_into_use() -> None:
     share = Option("base 0.6", "base", 0.6)
     prior = PriorKnowledge({share.name: Prior(Normal(4, 1), 5, 5, 4.0)}, {})
-    decision = decide("hybrid", [], Option("base 0.5", "base", 0.5), [share], prior_knowledge=prior)
+    decision = decide(
+        "hybrid",
+        [],
+        Option("base 0.5", "base", 0.5),
+        [share],
+        prior_knowledge=prior,
+    )
     assert (decision.chosen, outcomes(decision)) == ("base 0.5", ["not shown"])
 
 
@@ -513,7 +595,12 @@ def simulated(
     )
 
 
-def runs_of(count: int, seed: int, *arguments: float, **more: object) -> list[Decision]:
+def runs_of(
+    count: int,
+    seed: int,
+    *arguments: float,
+    **more: object,
+) -> list[Decision]:
     rng = np.random.default_rng(seed)
     return [
         decide(
@@ -527,7 +614,14 @@ def runs_of(count: int, seed: int, *arguments: float, **more: object) -> list[De
     ("queries", "share", "documents"), [(80, 0.05, 0), (150, 0.1, 0), (400, 0.3, 0), (800, 0.1, 40)]
 )
 def test_at_most_one_in_twenty_adapters_without_effect_is_proved(queries, share, documents) -> None:
-    runs = runs_of(300, queries, 0.0, queries, share=share, documents=documents)
+    runs = runs_of(
+        300,
+        queries,
+        0.0,
+        queries,
+        share=share,
+        documents=documents,
+    )
     assert sum(decision.standing == "proved" for decision in runs) <= 15
 
 
@@ -543,9 +637,21 @@ def skewed(
 ) -> Evidence:
     """An adapter and its interpolation of which a few queries lose much, and many gain a little."""
     place = rng.random(queries)
-    gains = rng.uniform(0.5 * gain, 1.5 * gain, queries)
-    moved = np.where(place < losing, -loss, np.where(place < losing + winning, gains, 0.0))
-    return evidence("judged", {"interpolated": moved / 2, "adapted": moved}, queries)
+    gains = rng.uniform(
+        0.5 * gain,
+        1.5 * gain,
+        queries,
+    )
+    moved = np.where(
+        place < losing,
+        -loss,
+        np.where(place < losing + winning, gains, 0.0),
+    )
+    return evidence(
+        "judged",
+        {"interpolated": moved / 2, "adapted": moved},
+        queries,
+    )
 
 
 @pytest.mark.parametrize("queries", [20, 71, 100, 200])
@@ -576,7 +682,12 @@ def test_null_adapters_that_judged_questions_call_worse_are_never_in_use() -> No
     """Experience expects much of them; what the questions show wins."""
     rng = np.random.default_rng(9)
     for seed in range(200):
-        measured = simulated(rng, 0.0, 60, "judged")
+        measured = simulated(
+            rng,
+            0.0,
+            60,
+            "judged",
+        )
         decision = decide(
             "hybrid",
             [measured],
@@ -594,7 +705,14 @@ def test_null_adapters_that_judged_questions_call_worse_are_never_in_use() -> No
 @pytest.mark.parametrize("queries", [2, 6, 12])
 @pytest.mark.parametrize("share", [0.3, 0.6])
 def test_few_judged_questions_seldom_exclude_an_adapter_without_effect(queries, share) -> None:
-    runs = runs_of(300, queries, 0.0, queries, share=share, rung="judged")
+    runs = runs_of(
+        300,
+        queries,
+        0.0,
+        queries,
+        share=share,
+        rung="judged",
+    )
     excluded = sum(decision.candidates[1].outcome == "excluded" for decision in runs)
     assert excluded <= 0.1 * len(runs)
 
@@ -602,9 +720,19 @@ def test_few_judged_questions_seldom_exclude_an_adapter_without_effect(queries, 
 def test_few_documents_exclude_nothing_and_judged_questions_asked_for_are_independent() -> None:
     titles = {"adapted": np.full(60, -0.1)}
     model = evidence("model", {"adapted": 0.12 + NOISE})
-    three = evidence("document", titles, 60, np.arange(60) % 3)
+    three = evidence(
+        "document",
+        titles,
+        60,
+        np.arange(60) % 3,
+    )
     assert chosen(three, model).chosen == "adapted"
-    twelve = evidence("document", titles, 60, np.arange(60) % 12)
+    twelve = evidence(
+        "document",
+        titles,
+        60,
+        np.arange(60) % 12,
+    )
     assert chosen(twelve, model).chosen == "base"
     effect = {"adapted": NOISE + np.repeat([0.05, -0.05], 200)}
     clustered = chosen(evidence("document", effect, clusters=np.repeat(np.arange(20), 20)))

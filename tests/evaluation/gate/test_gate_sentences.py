@@ -23,8 +23,23 @@ from engine.evaluation.gate.sentences import (
 )
 from engine.evaluation.rungs import PreferenceEvidence
 
-GAP = Difference(3.25, 2.25, 4.25, 0.9, "no difference shown", 0.2)
-ROW = GateRow("adapted", "adapted", None, GAP, 0.012, "proved", in_use=True)
+GAP = Difference(
+    3.25,
+    2.25,
+    4.25,
+    0.9,
+    "no difference shown",
+    0.2,
+)
+ROW = GateRow(
+    "adapted",
+    "adapted",
+    None,
+    GAP,
+    0.012,
+    "proved",
+    in_use=True,
+)
 LADDER = (
     RungResult("judged", 30, 120),
     RungResult("document", 208, 144),
@@ -42,7 +57,15 @@ PROVED = Decision(
     75,
     measured_on="document",
 )
-EXPECTATION = Expectation(3.5, -0.5, 7.5, 0.04, collections=6, helped=5, average=4.0)
+EXPECTATION = Expectation(
+    3.5,
+    -0.5,
+    7.5,
+    0.04,
+    collections=6,
+    helped=5,
+    average=4.0,
+)
 
 
 def numbers(text: str) -> list[float]:
@@ -59,7 +82,11 @@ def expected(
     row: GateRow = ROW, expectation: Expectation = EXPECTATION, **parts: object
 ) -> Decision:
     """What comes into use by experience."""
-    row = replace(row, outcome="expected", expectation=expectation)
+    row = replace(
+        row,
+        outcome="expected",
+        expectation=expectation,
+    )
     return replace(PROVED, standing="expected", rung=None, candidates=(row,), **parts)  # type: ignore[arg-type]
 
 
@@ -75,15 +102,30 @@ def test_what_is_proved_is_named_with_its_evidence_and_figures() -> None:
 def test_what_preferences_prove_is_told_by_their_counts_and_not_by_what_queries_measured(
     losses: int, expected: list[int]
 ) -> None:
-    preferences = PreferenceEvidence(40, 50.0, 0.1, 30, losses)
-    decision = replace(PROVED, rung="preferred", measured_on="judged", preferences=preferences)
+    preferences = PreferenceEvidence(
+        40,
+        50.0,
+        0.1,
+        30,
+        losses,
+    )
+    decision = replace(
+        PROVED,
+        rung="preferred",
+        measured_on="judged",
+        preferences=preferences,
+    )
     text = explain_decision(decision)
     assert EVIDENCE["preferred"] in text
     assert numbers(text) == expected
 
 
 def test_hybrid_search_names_its_share() -> None:
-    row = replace(ROW, name="adapted 0.6", share=0.6)
+    row = replace(
+        ROW,
+        name="adapted 0.6",
+        share=0.6,
+    )
     text = explain_decision(replace(PROVED, mode="hybrid", chosen="adapted 0.6", candidates=(row,)))
     assert text.startswith(SUBJECTS["hybrid"])
     assert numbers(text) == [60, 40, 208, 3.2, 95, 2.2, 4.2]
@@ -113,7 +155,12 @@ def test_experience_with_another_encoder_is_called_so() -> None:
 
 
 def test_small_numbers_of_collections_are_words() -> None:
-    many = replace(EXPECTATION, collections=13, helped=12, average=-0.25)
+    many = replace(
+        EXPECTATION,
+        collections=13,
+        helped=12,
+        average=-0.25,
+    )
     text = explain_decision(expected(expectation=many))
     assert f"{NUMBERS[12]} of 13" in text
     assert numbers(text)[:2] == [13, -0.2]
@@ -127,12 +174,20 @@ def test_what_is_not_shown_stays_out_with_its_figures() -> None:
 
 
 def test_what_is_foreseen_to_be_a_risk_stays_out_with_the_risk() -> None:
-    row = replace(ROW, outcome="not shown", expectation=replace(EXPECTATION, risk=0.311))
+    row = replace(
+        ROW,
+        outcome="not shown",
+        expectation=replace(EXPECTATION, risk=0.311),
+    )
     assert numbers(explain_decision(base_decision(row))) == [208, 3.2, 95, 2.2, 4.2, 0.3, 31]
 
 
 def test_what_helped_on_half_of_the_collections_or_promises_little_is_said_to() -> None:
-    half = replace(EXPECTATION, collections=4, helped=2)
+    half = replace(
+        EXPECTATION,
+        collections=4,
+        helped=2,
+    )
     text = explain_decision(base_decision(replace(ROW, outcome="not shown", expectation=half)))
     assert f"{NUMBERS[2]} of {NUMBERS[4]}" in text
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
@@ -148,21 +203,37 @@ def test_what_helped_on_half_of_the_collections_or_promises_little_is_said_to() 
 @pytest.mark.parametrize("encoder", ["adapted", "base"])
 def test_a_gain_that_experience_foresees_is_no_reason_against_it(encoder: str) -> None:
     """Another share of base is no adaptation; an adapted one is kept out by other evidence."""
-    row = replace(ROW, encoder=encoder, outcome="not shown")
+    row = replace(
+        ROW,
+        encoder=encoder,
+        outcome="not shown",
+    )
     foreseen = replace(row, expectation=EXPECTATION)
     assert explain_decision(base_decision(foreseen)) == explain_decision(base_decision(row))
 
 
 def test_experience_of_another_encoder_is_said_to_be_where_base_stays() -> None:
     risky = replace(EXPECTATION, risk=0.31)
-    row = replace(ROW, outcome="not shown", expectation=replace(risky, widened=True))
+    row = replace(
+        ROW,
+        outcome="not shown",
+        expectation=replace(risky, widened=True),
+    )
     assert OTHER_TRAINING in explain_decision(base_decision(row))
-    same = replace(ROW, outcome="not shown", expectation=risky)
+    same = replace(
+        ROW,
+        outcome="not shown",
+        expectation=risky,
+    )
     assert OTHER_TRAINING not in explain_decision(base_decision(same))
 
 
 def test_other_candidates_that_did_worse_are_named_with_their_evidence() -> None:
-    best = replace(ROW, outcome="not shown", in_use=False)
+    best = replace(
+        ROW,
+        outcome="not shown",
+        in_use=False,
+    )
     worse = replace(
         ROW,
         encoder="interpolated-0.5",
@@ -171,7 +242,12 @@ def test_other_candidates_that_did_worse_are_named_with_their_evidence() -> None
         difference=replace(GAP, value=1.0),
         in_use=False,
     )
-    share = replace(worse, encoder="base", share=0.6, excluded_by="judged")
+    share = replace(
+        worse,
+        encoder="base",
+        share=0.6,
+        excluded_by="judged",
+    )
     decision = replace(
         base_decision(best), rung="model", measured_on="model", candidates=(best, worse, share)
     )
@@ -192,11 +268,20 @@ def test_the_best_measured_of_several_candidates_is_named() -> None:
     other = replace(
         ROW, name="interpolated-0.5", encoder="interpolated-0.5", difference=replace(GAP, value=5.0)
     )
-    unmeasured = replace(ROW, name="unmeasured", difference=None)
+    unmeasured = replace(
+        ROW,
+        name="unmeasured",
+        difference=None,
+    )
     rows = tuple(
         replace(row, outcome="not shown", in_use=False) for row in (ROW, other, unmeasured)
     )
-    decision = replace(PROVED, chosen="base", standing="base", candidates=rows)
+    decision = replace(
+        PROVED,
+        chosen="base",
+        standing="base",
+        candidates=rows,
+    )
     assert label_of_encoder("interpolated-0.5") in why_kept(decision)
     assert numbers(why_kept(decision))[1] == 5.0
 
@@ -253,10 +338,25 @@ def test_a_gain_above_0_that_proves_nothing_is_explained() -> None:
         outcome="not shown",
         difference=Difference(2.2, 0.5, 4.2, 0.99, "better", 0.02),
     )
-    parts = {"chosen": "base", "standing": "base", "candidates": (row,), "queries": 234}
-    flattering = replace(PROVED, rung="imported", measured_on="imported", **parts)
+    parts = {
+        "chosen": "base",
+        "standing": "base",
+        "candidates": (row,),
+        "queries": 234,
+    }
+    flattering = replace(
+        PROVED,
+        rung="imported",
+        measured_on="imported",
+        **parts,
+    )
     assert why_kept(flattering).endswith(why_not_enough("imported", 234))
-    many = replace(PROVED, rung="judged", measured_on="judged", **parts)
+    many = replace(
+        PROVED,
+        rung="judged",
+        measured_on="judged",
+        **parts,
+    )
     assert why_kept(many).endswith(why_not_enough("judged", 234))
     chance = replace(row, difference=Difference(2.2, -0.5, 4.2, 0.9, "no difference shown", 0.2))
     assert why_not_enough("judged", 234) not in why_kept(replace(many, candidates=(chance,)))

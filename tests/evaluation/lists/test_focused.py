@@ -65,5 +65,9 @@ def test_a_question_without_a_right_answer_counts_as_no_difference() -> None:
         ]
         return np.array(shares, dtype=float)
 
-    values = questions.measure([0, 1], np.array([[3, 1], [3, 1]]), share_of_right)
+    values = questions.measure(
+        [0, 1],
+        np.array([[3, 1], [3, 1]]),
+        share_of_right,
+    )
     assert values.tolist() == [1.0, 0.0]

@@ -31,8 +31,20 @@ from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 
-BASE = ListedSystem("base", "base", "hybrid", "weighted", 0.5)
-ADAPTED = ListedSystem("adapted", "adapted", "hybrid", "weighted", 0.5)
+BASE = ListedSystem(
+    "base",
+    "base",
+    "hybrid",
+    "weighted",
+    0.5,
+)
+ADAPTED = ListedSystem(
+    "adapted",
+    "adapted",
+    "hybrid",
+    "weighted",
+    0.5,
+)
 PAIR = SystemPair(BASE, ADAPTED)
 CLOCK = count(1)
 
@@ -41,13 +53,23 @@ def prefer(
     project: ProjectFolder, query: str, answer: PreferenceAnswer, pair: SystemPair = PAIR
 ) -> Preference:
     first, second = pair.shown(query)
-    preference = Preference(query, first, second, answer, float(next(CLOCK)))
+    preference = Preference(
+        query,
+        first,
+        second,
+        answer,
+        float(next(CLOCK)),
+    )
     keep_preference(project, preference)
     return preference
 
 
 def prefer_candidate(project: ProjectFolder, query: str) -> None:
-    prefer(project, query, "first" if PAIR.candidate_first(query) else "second")
+    prefer(
+        project,
+        query,
+        "first" if PAIR.candidate_first(query) else "second",
+    )
 
 
 def test_the_order_of_the_lists_is_a_coin_that_falls_the_same_way_for_a_question() -> None:
@@ -104,7 +126,12 @@ def test_answers_about_other_systems_stay_and_do_not_count(
     older = SystemPair(BASE, replace(ADAPTED, queries="older", chunks="older"))
     prefer(project, "one", "first", older)
     prefer(project, "one", "same")
-    prefer(project, "two", "same", SystemPair(BASE, replace(ADAPTED, share=0.6)))
+    prefer(
+        project,
+        "two",
+        "same",
+        SystemPair(BASE, replace(ADAPTED, share=0.6)),
+    )
     assert len(read_preferences(project)) == 3
     assert [preference.query for preference in preferences_between(project, store, PAIR)] == ["one"]
     assert weigh_preferences(preferences_between(project, store, PAIR), PAIR) == PreferenceEvidence(
@@ -147,7 +174,11 @@ def test_nine_answers_for_the_candidate_show_that_it_is_better(
 
 @pytest.mark.parametrize("origin", ["model", "imported"])
 def test_queries_like_those_trained_on_speak_against_a_candidate_alone(origin: Any) -> None:
-    def answers(wins: int, losses: int, **parts: Any) -> list[Preference]:
+    def answers(
+        wins: int,
+        losses: int,
+        **parts: Any,
+    ) -> list[Preference]:
         outcomes = [ADAPTED] * wins + [BASE] * losses
         others = {ADAPTED: BASE, BASE: ADAPTED}
         return [
@@ -155,7 +186,11 @@ def test_queries_like_those_trained_on_speak_against_a_candidate_alone(origin: A
             for number, better in enumerate(outcomes)
         ]
 
-    generated = answers(3, 7, origin=origin)
+    generated = answers(
+        3,
+        7,
+        origin=origin,
+    )
     assert weigh_preferences(generated, PAIR) == PreferenceEvidence(
         count=0, wealth_better=1.0, wealth_worse=wealth(7, 3)
     )

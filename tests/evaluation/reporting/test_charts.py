@@ -126,7 +126,18 @@ def test_changes_stand_up_and_down_from_zero_and_equal_ones_are_one_step() -> No
     start = shapes(chart, "bar")[0][0][0]
     right = shapes(chart, "bar")[0][-1][0]
     query = (right - start) / 10
-    edges = [0, 0, 1, 1, 3, 3, 8, 8, 10, 10]
+    edges = [
+        0,
+        0,
+        1,
+        1,
+        3,
+        3,
+        8,
+        8,
+        10,
+        10,
+    ]
     for shape, heights in (
         (gains, [0, 100, 100, 50, 50, 0, 0, 0, 0, 0]),
         (losses, [0] * 7 + [-25] * 2 + [0]),
@@ -142,7 +153,11 @@ def test_changes_stand_up_and_down_from_zero_and_equal_ones_are_one_step() -> No
 
 
 def test_lines_pass_through_their_values_and_survive_constant_ones() -> None:
-    points = [(0.0, 1.0), (10.0, 5.0), (20.0, 3.0)]
+    points = [
+        (0.0, 1.0),
+        (10.0, 5.0),
+        (20.0, 3.0),
+    ]
     chart = parsed(line_chart("t", [Line("s", points, 0)], "x", "y"))
     assert values(chart, "line") == [approx_points(*points)]
     assert [[scale(chart)(at) for at in line] for line in signs(chart)] == [approx_points(*points)]
@@ -222,7 +237,11 @@ def test_eight_lines_are_told_apart_without_colours(points) -> None:
 
 
 def test_a_line_without_a_name_is_neither_in_the_legend_nor_signed() -> None:
-    lines = [Line("", [(0, 1), (1, 2)], 0), Line("a", [(0, 1)], 1), Line("b", [(1, 2)], 2)]
+    lines = [
+        Line("", [(0, 1), (1, 2)], 0),
+        Line("a", [(0, 1)], 1),
+        Line("b", [(1, 2)], 2),
+    ]
     chart = parsed(line_chart("t", lines, "x", "y"))
     assert texts(chart, "label") == ["a", "b"]
     assert [len(line) for line in signs(chart)] == [0, 1, 1]
@@ -307,7 +326,12 @@ def bare_environment(home: Path, temporary: Path) -> dict[str, str]:
     """The variables that Python needs, and none of the user's."""
     needed = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
     folders = {HOME: str(home), "TMPDIR": str(temporary)}
-    return {**needed, **folders, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+    return {
+        **needed,
+        **folders,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUTF8": "1",
+    }
 
 
 def test_the_users_matplotlib_has_no_say_and_nothing_is_left_behind(tmp_path) -> None:

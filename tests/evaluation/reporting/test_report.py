@@ -64,7 +64,11 @@ def test_the_page_needs_nothing_from_outside(hostile) -> None:
 
 @pytest.mark.charts
 def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile) -> None:
-    charts = re.findall(r"<svg.*?</svg>", hostile.read_text(encoding="utf-8"), re.DOTALL)
+    charts = re.findall(
+        r"<svg.*?</svg>",
+        hostile.read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
     assert len(charts) == 2 + 2 + 1  # bars of two sets, curves, and the changes of one set
     for chart in charts:
         root = parsed(chart)
@@ -296,7 +300,12 @@ def test_a_change_shows_the_first_hits_of_both() -> None:
     find = build_hit_finder(
         rankings, judgments, chunks, {10: "ten", 20: "twenty\u202e", 30: "thirty"}
     )
-    comparison = compare(rankings, judgments, lambda ids: np.where(ids == 8, 20, 10), samples=10)
+    comparison = compare(
+        rankings,
+        judgments,
+        lambda ids: np.where(ids == 8, 20, 10),
+        samples=10,
+    )
     first, second = find_changes(comparison, "new", hits=find).better
     assert [(hit.rank, hit.right, hit.title) for hit in first.hits_before] == [
         (1, False, "ten"),

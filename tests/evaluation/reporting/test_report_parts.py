@@ -72,7 +72,11 @@ def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path) ->
     original = example()
     part = original.query_sets[0]
     systems = part.comparison.systems
-    alike = {**systems, "adapted": systems["bm25"], "in_use": systems["bm25"]}
+    alike = {
+        **systems,
+        "adapted": systems["bm25"],
+        "in_use": systems["bm25"],
+    }
     comparison = dataclasses.replace(part.comparison, systems=alike)
     data = dataclasses.replace(
         original, query_sets=[dataclasses.replace(part, comparison=comparison)]

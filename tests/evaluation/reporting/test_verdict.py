@@ -12,7 +12,12 @@ from fixtures.shown_numbers import numbers
 from engine.core.messages.report import ReportVerdict
 from engine.evaluation.reporting.verdict import deciding_rung, gates_of, own_systems_of, verdict_of
 
-KINDS = {"judged": 60, "document": 81, "synthetic": 144, "measuring": 130}
+KINDS = {
+    "judged": 60,
+    "document": 81,
+    "synthetic": 144,
+    "measuring": 130,
+}
 BEFORE = ("judged", "document", "synthetic")
 """Those without questions that only measure."""
 SYSTEMS = {
@@ -27,7 +32,12 @@ SYSTEMS = {
 
 
 def gap(value: float) -> dict[str, Any]:
-    figures = {"value": value, "low": value - 1, "high": value + 1, "verdict": "better"}
+    figures = {
+        "value": value,
+        "low": value - 1,
+        "high": value + 1,
+        "verdict": "better",
+    }
     return figures | {"p_better": 0.9, "p_value": 0.01, "needed": None}
 
 
@@ -51,7 +61,11 @@ def query_set(kind: str, synthetic: int) -> dict[str, Any]:
         "pairs": pairs,
         "synthetic": synthetic,
     }
-    return {"name": kind, "kind": kind, "comparison": table}
+    return {
+        "name": kind,
+        "kind": kind,
+        "comparison": table,
+    }
 
 
 def chosen(
@@ -254,7 +268,13 @@ def test_what_to_do_next_is_in_the_order_of_effort() -> None:
 
 
 def test_what_is_expected_may_still_be_proved() -> None:
-    expected = chosen("semantic", "expected", None, "document", needed=90)
+    expected = chosen(
+        "semantic",
+        "expected",
+        None,
+        "document",
+        needed=90,
+    )
     to_do = verdict_of(report(expected, chosen("hybrid", "base", "document", needed=300))).to_do
     assert numbers(" ".join(to_do)) == [90, 4], "of the mode that needs fewer"
     assert verdict_of(report(expected)).only_unproved == "semantic"

@@ -19,15 +19,36 @@ def compared(**gaps: tuple[float, float, float, Verdict]) -> FigureTable:
         f"{name} − bm25": {"ndcg@10": Difference(value, low, high, 0.0, verdict, 0.01)}
         for name, (value, low, high, verdict) in gaps.items()
     }
-    return FigureTable("base", 60, 0, systems, {}, pairs)
+    return FigureTable(
+        "base",
+        60,
+        0,
+        systems,
+        {},
+        pairs,
+    )
 
 
-FAR: tuple[float, float, float, Verdict] = (-8.0, -12.0, -4.0, "worse")
-UNSURE: tuple[float, float, float, Verdict] = (-2.0, -5.0, 1.0, "no difference shown")
+FAR: tuple[float, float, float, Verdict] = (
+    -8.0,
+    -12.0,
+    -4.0,
+    "worse",
+)
+UNSURE: tuple[float, float, float, Verdict] = (
+    -2.0,
+    -5.0,
+    1.0,
+    "no difference shown",
+)
 
 
 def test_bm25_that_is_better_is_advised_with_its_figures() -> None:
-    table = compared(in_use=(-20.0, -25.0, -15.0, "worse"), weighted_in_use=FAR, rrf_in_use=UNSURE)
+    table = compared(
+        in_use=(-20.0, -25.0, -15.0, "worse"),
+        weighted_in_use=FAR,
+        rrf_in_use=UNSURE,
+    )
     assert numbers(advice(table, "weighted", "hybrid").removesuffix(SEARCH_BY_KEYWORDS)) == [
         60,
         63,

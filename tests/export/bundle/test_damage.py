@@ -87,9 +87,17 @@ def test_the_password_opens_the_content_and_no_other_does(
     assert (verify(file).files, verify(file).project) == (None, "")
     assert verify(file, lambda: "correct horse").files == halves["half"].files
     with fails(UsageError, "bundle-password"):
-        unbundle(file, str(tmp_path / "made"), password=lambda: "Correct horse")
+        unbundle(
+            file,
+            str(tmp_path / "made"),
+            password=lambda: "Correct horse",
+        )
     with fails(UsageError, "bundle-password"):
-        unbundle(file, str(tmp_path / "made"), password=lambda: "")
+        unbundle(
+            file,
+            str(tmp_path / "made"),
+            password=lambda: "",
+        )
     with fails(UsageError, "bundle-password-missing"):
         unbundle(file, str(tmp_path / "made"))
     assert not list(tmp_path.iterdir())

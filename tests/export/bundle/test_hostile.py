@@ -31,7 +31,11 @@ UNSAFE = "bundle-unsafe"
 DAMAGED = "bundle-damaged"
 VERSION = "bundle-version"
 ZEROS = b"\0" * 12_345
-FILES = {"project.toml": b"", "project.db": b"", "lexical/a/meta.json": b"{}"}
+FILES = {
+    "project.toml": b"",
+    "project.db": b"",
+    "lexical/a/meta.json": b"{}",
+}
 
 
 def manifest_of(files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -75,7 +79,11 @@ def forged(
     seal(target)
 
 
-def named(name: str, mode: int = 0, method: int = ZIP_STORED) -> ZipInfo:
+def named(
+    name: str,
+    mode: int = 0,
+    method: int = ZIP_STORED,
+) -> ZipInfo:
     info = ZipInfo("x")
     info.filename = name
     info.external_attr = mode << 16
@@ -87,7 +95,12 @@ def with_name(name: str) -> Forge:
     return lambda target: forged(target, {**FILES, name: b"x"})
 
 
-def with_entry(name: str, mode: int = 0, content: bytes = b"x", method: int = ZIP_STORED) -> Forge:
+def with_entry(
+    name: str,
+    mode: int = 0,
+    content: bytes = b"x",
+    method: int = ZIP_STORED,
+) -> Forge:
     return lambda target: forged(target, also=((named(name, mode, method), content),))
 
 
@@ -213,13 +226,49 @@ def manifests() -> Iterator[tuple[Mapping[str, Any] | bytes, str, str]]:
         {"sha256": value} for value in (0, "", "0" * 64)
     ]
     for entry in (None, [], {"bytes": 0}, {"sha256": ""}, *({**first, **one} for one in wrong)):
-        yield {"files": {**whole, "project.toml": entry}}, "", DAMAGED
-    yield {"files": {**whole, "lexical/b": first}}, "", DAMAGED
-    yield {"files": {name: whole[name] for name in ("project.toml", "project.db")}}, "", DAMAGED
-    yield {"unknown": 1}, "", DAMAGED
+        yield (
+            {
+                "files": {**whole, "project.toml": entry},
+            },
+            "",
+            DAMAGED,
+        )
+    yield (
+        {
+            "files": {**whole, "lexical/b": first},
+        },
+        "",
+        DAMAGED,
+    )
+    yield (
+        {
+            "files": {name: whole[name] for name in ("project.toml", "project.db")},
+        },
+        "",
+        DAMAGED,
+    )
+    yield (
+        {
+            "unknown": 1,
+        },
+        "",
+        DAMAGED,
+    )
     for place in ("../x", "lexical/a/meta.json", "/etc", "models", "models/../x"):
-        yield {"models": {"named": place}}, "", UNSAFE
-    yield {"folders": [f"imports/{number}" for number in range(1_001)]}, "", UNSAFE
+        yield (
+            {
+                "models": {"named": place},
+            },
+            "",
+            UNSAFE,
+        )
+    yield (
+        {
+            "folders": [f"imports/{number}" for number in range(1_001)],
+        },
+        "",
+        UNSAFE,
+    )
     yield from (
         ({"folders": [place]}, "", UNSAFE)
         for place in (
@@ -349,7 +398,11 @@ def test_a_password_opens_no_archive_that_is_malformed(
     with fails(DamagedError, DAMAGED):
         verify(file, lambda: "correct horse")
     with fails(DamagedError, DAMAGED):
-        unbundle(file, str(tmp_path / "made"), password=lambda: "correct horse")
+        unbundle(
+            file,
+            str(tmp_path / "made"),
+            password=lambda: "correct horse",
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["hostile.bundle"]
 
 

@@ -55,7 +55,11 @@ def test_hits_are_equal_where_neither_original_nor_documents_are(
     halves: dict[str, Bundled], finished_built: Path, tmp_path: Path, name: str
 ) -> None:
     before = hits(finished_built)
-    made = unbundle(halves[name].file, str(tmp_path / "made"), password=lambda: "correct horse")
+    made = unbundle(
+        halves[name].file,
+        str(tmp_path / "made"),
+        password=lambda: "correct horse",
+    )
     assert hits(made.folder) == before
     assert "path-missing" in [note.code for note in made.notes]  # the documents
     assert (
@@ -95,7 +99,11 @@ def test_a_model_elsewhere_is_checked_by_its_fingerprint(
     assert [note.code for note in halves["half"].notes] == ["bundle-without-model"]
 
     def codes(name: str, model: Path) -> list[str]:
-        made = unbundle(halves["half"].file, str(tmp_path / name), model=str(model))
+        made = unbundle(
+            halves["half"].file,
+            str(tmp_path / name),
+            model=str(model),
+        )
         return [note.code for note in made.notes if note.code != "path-missing"]
 
     assert codes("right", moved) == []
@@ -143,11 +151,19 @@ def test_missing_artifacts_cannot_be_bundled(tmp_path: Path) -> None:
     empty = ProjectFolder.create(tmp_path / "empty", {})
     for search_only in (True, False):
         with fails(NotBuiltError, "not-built", stage="ingest"):
-            bundle_project(empty, tmp_path / "x.bundle", search_only=search_only)
+            bundle_project(
+                empty,
+                tmp_path / "x.bundle",
+                search_only=search_only,
+            )
     with closing(empty.store()) as store:
         put_document(store, ["one"])
     with fails(NotBuiltError, "not-built", stage="index"):
-        bundle_project(empty, tmp_path / "x.bundle", search_only=True)
+        bundle_project(
+            empty,
+            tmp_path / "x.bundle",
+            search_only=True,
+        )
     made = bundle_project(empty, tmp_path / "whole.bundle")
     assert unbundle(made.file, str(tmp_path / "made")).files == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "made", "whole.bundle"]
@@ -174,13 +190,21 @@ def test_a_bundle_is_remembered_while_it_is_written(
     ingest_here(project.path)
     remembered: list[dict[str, Any]] = []
 
-    def see(_plain: Path, _target: Path, _password: str) -> None:
+    def see(
+        _plain: Path,
+        _target: Path,
+        _password: str,
+    ) -> None:
         remembered.extend(known_exports(project))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("engine.export.bundle.pack.encrypt", see)
     with pytest.raises(KeyboardInterrupt):
-        bundle_project(project, tmp_path / "x.bundle", password="p")
+        bundle_project(
+            project,
+            tmp_path / "x.bundle",
+            password="p",
+        )
     assert [entry["folder"] for entry in remembered] == [str(tmp_path / "x.bundle")]
     assert known_exports(project) == []
 
@@ -198,7 +222,11 @@ def test_a_run_that_replaces_what_is_copied_makes_it_copied_again(
     add_file = pack.add_file
     calls = []
 
-    def swept_meanwhile(archive: Any, name: str, path: Path) -> Any:
+    def swept_meanwhile(
+        archive: Any,
+        name: str,
+        path: Path,
+    ) -> Any:
         if name.startswith("vectors/") and not calls:
             calls.append(name)
             former.rename(former.with_name("later"))
@@ -210,7 +238,11 @@ def test_a_run_that_replaces_what_is_copied_makes_it_copied_again(
 
     monkeypatch.setattr(pack, "add_file", swept_meanwhile)
     with project.locked():
-        made = bundle_project(project, tmp_path / "x.bundle", search_only=True)
+        made = bundle_project(
+            project,
+            tmp_path / "x.bundle",
+            search_only=True,
+        )
     assert calls
     assert verify(made.file).files == made.files
     assert hits(unbundle(made.file, str(tmp_path / "made")).folder) == hits(project.path)
@@ -228,7 +260,12 @@ def test_a_full_disk_leaves_nothing(
     with fails(ResourceError, "disk-full", small_disk):
         bundle_project(project, small_disk / "x.bundle")
     with quick_passwords(), fails(ResourceError, "disk-full", small_disk):
-        bundle_project(project, small_disk / "x.bundle", search_only=True, password="p")
+        bundle_project(
+            project,
+            small_disk / "x.bundle",
+            search_only=True,
+            password="p",
+        )
     with fails(ResourceError, "disk-full"):
         unbundle(halves["half"].file, str(small_disk / "made"))
     assert [path.name for path in small_disk.iterdir()] == ["ballast"]
@@ -247,7 +284,13 @@ def test_an_unbundle_that_is_killed_leaves_no_project_and_the_next_one_tidies_up
         f" signal.SIGSTOP)\nunpack.{step} = lambda"
         " *_: stop(0)\nunpack.unbundle(Path(sys.argv[1]), sys.argv[2])"
     )
-    command = [sys.executable, "-c", code, str(halves["half"].file), str(target)]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        str(halves["half"].file),
+        str(target),
+    ]
     with subprocess.Popen(command, env=environment()) as child:
         os.waitpid(child.pid, os.WUNTRACED)
         (left,) = tmp_path.glob(".made.*.part")
@@ -271,13 +314,24 @@ def test_the_commands(project: ProjectFolder, tmp_path: Path) -> None:
         engine_here("bundle", str(project.path), str(file), "--password-file", str(word)).stdout
         == f"{file}\n"
     )
-    done = engine_here("unbundle", str(file), str(tmp_path / "made"), "--password-file", str(word))
+    done = engine_here(
+        "unbundle",
+        str(file),
+        str(tmp_path / "made"),
+        "--password-file",
+        str(word),
+    )
     assert done.stdout == f"{tmp_path / 'made'}\n"
     assert '"files": null' in engine_here("verify", str(file), "--json").stdout
     said = set()
     for options in ((), ("--search-only",)):
         copy = tmp_path / f"{len(said)}.bundle"
-        engine_here("bundle", str(project.path), str(copy), *options)
+        engine_here(
+            "bundle",
+            str(project.path),
+            str(copy),
+            *options,
+        )
         line = engine_here("verify", str(copy)).stdout.splitlines()[0].removeprefix(str(copy))
         assert project.path.name in line
         assert verify(copy).created[:10] in line

@@ -28,7 +28,12 @@ ASKED = np.array([[0.8, 0.6, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1.0]], dtype=np.float3
 
 
 def query_set(kind: str, judgments: list[Judgment]) -> QuerySet:
-    found = QuerySet(f"{kind} queries", kind, judgments, [])
+    found = QuerySet(
+        f"{kind} queries",
+        kind,
+        judgments,
+        [],
+    )
     found.rankings["base"], found.scores["base"] = rank_all(
         ASKED[: len(judgments)], CHUNKS, KEYS, 6
     )
@@ -63,7 +68,11 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them() -> None:
         Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), judgments, CHUNKS, KEYS
     )
     assert before is not None
-    found = densities({"base": before, "in_use": before}, "judged", "judged queries")
+    found = densities(
+        {"base": before, "in_use": before},
+        "judged",
+        "judged queries",
+    )
     assert found is not None
     assert (found["kind"], found["queries"], found["k"], found["random_chunks"]) == (
         "judged",
@@ -89,9 +98,18 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them() -> None:
 
 
 def test_similarities_of_questions_of_general_knowledge_by_hand() -> None:
-    known = GeneralSet(("a", "b"), ("x", "y", "z"), ({0: 1}, {1: 1}))
+    known = GeneralSet(
+        ("a", "b"),
+        ("x", "y", "z"),
+        ({0: 1}, {1: 1}),
+    )
     questions = np.array([[1, 0, 0], [0.8, 0.6, 0]], np.float32)
-    found = general_similarities(known, questions, np.eye(3, dtype=np.float32), Sampling(top=2))
+    found = general_similarities(
+        known,
+        questions,
+        np.eye(3, dtype=np.float32),
+        Sampling(top=2),
+    )
     assert found is not None
     assert np.concatenate(found.correct) == pytest.approx([1, 0.6])
     assert found.top == pytest.approx(np.array([[1, 0], [0.8, 0.6]]))
@@ -104,12 +122,21 @@ OWNERS = np.array([1, 1, 2, 3, 4, 5], dtype=np.int64)
 def test_the_first_queries_that_can_be_measured_describe_an_encoder() -> None:
     unanswered = query_set("judged", [by_chunk("a")])
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
-    diagnostics = EncoderDiagnostics([unanswered, heldout], KEYS, OWNERS)
+    diagnostics = EncoderDiagnostics(
+        [unanswered, heldout],
+        KEYS,
+        OWNERS,
+    )
     assert diagnostics.query_set is heldout
     diagnostics.record("base", ASKED, CHUNKS)
     heldout.rankings["adapted"] = heldout.rankings["base"]
     heldout.scores["adapted"] = heldout.scores["base"] - 1
-    diagnostics.record("adapted", ASKED, CHUNKS, Lorentz())
+    diagnostics.record(
+        "adapted",
+        ASKED,
+        CHUNKS,
+        Lorentz(),
+    )
     diagnostics.alias("in_use", "base")
     diagnostics.alias("other", "nothing")
     assert set(diagnostics.diagnostics) == {"base", "in_use", "adapted"}
@@ -128,7 +155,12 @@ def test_judged_documents_describe_an_encoder_before_held_out_queries_do() -> No
         "judged", [Judgment("d", "d", "document", {1: 1}), Judgment("e", "e", "document", {5: 1})]
     )
     heldout = query_set("synthetic", [by_chunk("a", 9), by_chunk("b", 9)])
-    diagnostics = EncoderDiagnostics([judged, heldout], KEYS, OWNERS, Sampling(top=1))
+    diagnostics = EncoderDiagnostics(
+        [judged, heldout],
+        KEYS,
+        OWNERS,
+        Sampling(top=1),
+    )
     diagnostics.record("base", ASKED, CHUNKS)
     assert diagnostics.diagnostics["base"]["accuracy@1, percent"].value == 100.0, (
         "0 of the held-out ones"

@@ -49,7 +49,11 @@ def test_answers_by_hand() -> None:
     questions = np.array(
         [[1, 0, 0], [0.8, 0.6, 0], [0.8, 0.6, 0]], np.float32
     )  # right at rank 1, 2 and 3
-    found = measure_answers(questions, passages, ({0: 1}, {1: 1}, {2: 1}))
+    found = measure_answers(
+        questions,
+        passages,
+        ({0: 1}, {1: 1}, {2: 1}),
+    )
     assert found["hit@1"].tolist() == [1, 0, 0]
     assert found["mrr@10"] == pytest.approx([1, 1 / 2, 1 / 3])
 
@@ -85,10 +89,19 @@ def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path) -> None:
     # Passage 1, the first answer, comes sixth; passage 0, the best of the second question, fourth.
     passages = np.eye(8, dtype=np.float32)
     questions = np.array([[1, 2, 9, 8, 7, 6, 5, 0], [3, 2, 9, 8, 7, 0, 0, 0]], np.float32)
-    found = measure_answers(questions, passages, known.right)
+    found = measure_answers(
+        questions,
+        passages,
+        known.right,
+    )
     assert found["hit@5"].tolist() == [0, 1]
     assert found["mrr@10"] == pytest.approx([1 / 6, 1 / 4])
-    few = read_general_set(tmp_path / "wiki", seed=1, max_questions=1, max_passages=4)
+    few = read_general_set(
+        tmp_path / "wiki",
+        seed=1,
+        max_questions=1,
+        max_passages=4,
+    )
     assert (len(few.questions), len(few.passages)) == (1, 4)
     assert read_general_set(None) == read_bundled_set()
 
@@ -96,7 +109,11 @@ def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path) -> None:
 def test_a_set_that_cannot_be_asked_is_refused(tmp_path) -> None:
     with pytest.raises(DatasetError):
         read_general_set(tmp_path)
-    write_beir(tmp_path / "other", {"a": "text"}, {"what of x": ["x"]})
+    write_beir(
+        tmp_path / "other",
+        {"a": "text"},
+        {"what of x": ["x"]},
+    )
     with pytest.raises(DatasetError):
         read_general_set(tmp_path / "other")
 
@@ -107,7 +124,13 @@ def test_what_was_forgotten_is_shown_with_interval_and_verdict() -> None:
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
     distances = {"base": np.array([0.5, 1.0, 1.0, 1.5]), "adapted": np.array([1.0, 1.5, 1.5, 2.0])}
     geometry = {"base": {"isotropy I_A": 0.5}}
-    found = measure_general(read_bundled_set(), values, geometry, distances, samples=500)
+    found = measure_general(
+        read_bundled_set(),
+        values,
+        geometry,
+        distances,
+        samples=500,
+    )
     assert found is not None
     assert (found.questions, found.passages, found.name, found.geometry) == (60, 120, "", geometry)
     assert found.systems["base"]["hit@1"] == Interval(100.0, 100.0, 100.0)
@@ -136,10 +159,20 @@ def test_the_bundled_encoder_knows_most_and_noise_on_its_vectors_shows() -> None
     known = read_bundled_set()
     questions = encoder.encode_queries(known.questions)
     passages = encoder.encode_chunks(known.passages)
-    base = measure_answers(questions, passages, known.right)
+    base = measure_answers(
+        questions,
+        passages,
+        known.right,
+    )
     assert 0.7 < base["hit@1"].mean() < 0.9  # an encoder can become worse, and better
     noise = questions + np.random.default_rng(0).normal(0, 0.08, questions.shape).astype(np.float32)
     values = {"base": base, "adapted": measure_answers(noise, passages, known.right)}
-    found = measure_general(known, values, {}, {}, samples=1_000)
+    found = measure_general(
+        known,
+        values,
+        {},
+        {},
+        samples=1_000,
+    )
     assert found is not None
     assert found.differences["adapted"]["mrr@10"].verdict == "worse"

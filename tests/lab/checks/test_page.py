@@ -26,12 +26,25 @@ from engine.lab.checks.robustness import METRICS, Robustness, Row, Synonyms
 pytestmark = pytest.mark.charts
 
 
-def page_of(tmp_path: Path, data: ReportData | None = None, **parts: Any) -> html.HtmlElement:
+def page_of(
+    tmp_path: Path,
+    data: ReportData | None = None,
+    **parts: Any,
+) -> html.HtmlElement:
     """The page of an evaluation's encoders, with these parts."""
     with mock.patch("engine.evaluation.reporting.report.write_page"):
         write_report(tmp_path, data or example())
     report = read_report(tmp_path)
-    nothing = LabFigures("f", {}, {}, None, None, None, None, False)
+    nothing = LabFigures(
+        "f",
+        {},
+        {},
+        None,
+        None,
+        None,
+        None,
+        False,
+    )
     figures = dataclasses.replace(nothing, **parts)
     return html.fromstring(render_lab(build_data("x", report, figures), report))
 
@@ -61,12 +74,23 @@ def test_figures_are_of_the_vectors_and_interpolations_are_left_out(tmp_path) ->
 def blows() -> Robustness:
     """A report's part on robustness."""
 
-    def row(kind: str, words: int, value: float) -> Row:
+    def row(
+        kind: str,
+        words: int,
+        value: float,
+    ) -> Row:
         systems = {
             name: dict.fromkeys(METRICS, Interval(value, value - 5, value + 5.04))
             for name in SYSTEMS
         }
-        loss = Difference(value - 60, value - 65, value - 54.96, 0.0, "worse", 0.001)
+        loss = Difference(
+            value - 60,
+            value - 65,
+            value - 54.96,
+            0.0,
+            "worse",
+            0.001,
+        )
         if kind == "clean":
             differences = {}
         else:
@@ -81,7 +105,14 @@ def blows() -> Robustness:
         *(row(kind, n, 60 - 7 * n) for kind, n in kinds),
         row("half", 0, 33),
     )
-    return Robustness("judged queries", "judged", 77, rows, Synonyms(), 6.5)
+    return Robustness(
+        "judged queries",
+        "judged",
+        77,
+        rows,
+        Synonyms(),
+        6.5,
+    )
 
 
 def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_path) -> None:
@@ -126,7 +157,13 @@ def test_what_an_encoder_has_forgotten_is_shown(tmp_path) -> None:
     half = np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
     distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
-    general = measure_general(read_bundled_set(), values, GEOMETRY, distances, samples=500)
+    general = measure_general(
+        read_bundled_set(),
+        values,
+        GEOMETRY,
+        distances,
+        samples=500,
+    )
     page = page_of(tmp_path, general=general)
     section = section_of(page, "General knowledge")
     rows = [
@@ -151,7 +188,13 @@ def test_what_an_encoder_has_forgotten_is_shown(tmp_path) -> None:
 
 def similarities() -> dict[str, object]:
     """A report's part on similarities, as `densities` gives it."""
-    axis = [0.0, 0.25, 0.5, 0.75, 1.0]
+    axis = [
+        0.0,
+        0.25,
+        0.5,
+        0.75,
+        1.0,
+    ]
 
     def kinds(peak: float) -> dict[str, object]:
         return {
@@ -159,7 +202,11 @@ def similarities() -> dict[str, object]:
             for kind, mean in (("correct", 0.71), ("top", 0.82), ("random", 0.13))
         }
 
-    systems = {"base": kinds(2.0), "adapted": kinds(4.0), "in_use": kinds(3.0)}
+    systems = {
+        "base": kinds(2.0),
+        "adapted": kinds(4.0),
+        "in_use": kinds(3.0),
+    }
     return {
         "kind": "judged",
         "name": "judged queries",
@@ -179,7 +226,11 @@ def heights(chart: html.HtmlElement) -> list[float]:
 def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path) -> None:
     merged = with_interpolation(example().selection)
     data = dataclasses.replace(example(), selection=merged)
-    page = page_of(tmp_path, data, similarities=similarities())
+    page = page_of(
+        tmp_path,
+        data,
+        similarities=similarities(),
+    )
     section = section_of(page, "Similarities")
     assert section.xpath(".//figcaption/text()") == ["Before: base", "After: in use"]
     before, after = charts_of(section)
@@ -207,15 +258,31 @@ def test_no_difference_is_shown_without_a_verdict(tmp_path) -> None:
     half = np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
     distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
-    general = measure_general(read_bundled_set(), values, GEOMETRY, distances, samples=500)
-    page = page_of(tmp_path, robustness=blows(), general=general, similarities=similarities())
+    general = measure_general(
+        read_bundled_set(),
+        values,
+        GEOMETRY,
+        distances,
+        samples=500,
+    )
+    page = page_of(
+        tmp_path,
+        robustness=blows(),
+        general=general,
+        similarities=similarities(),
+    )
     signed = [
         cell
         for cell in page.xpath("//td | //li")
         if re.match(r".*[+-]\d", cell.xpath("string()"), re.DOTALL)
     ]
     assert len(signed) > 40
-    verdicts = ("better", "worse", "no difference shown", *get_args(GateOutcome))
+    verdicts = (
+        "better",
+        "worse",
+        "no difference shown",
+        *get_args(GateOutcome),
+    )
     rows = [
         (cell, cell.getparent().xpath("string()") if cell.tag == "td" else "") for cell in signed
     ]

@@ -160,7 +160,11 @@ def test_a_number_with_separators_is_masked_whole(number: str) -> None:
 
 def test_an_answer_shares_a_code_where_it_has_all_of_it_and_a_models_words_come_first() -> None:
     answer = analysed("PHX-121 costs more since 1 March 2024")
-    found = Perturber(analysed, {}).perturb(CODED, Condition("mask shared"), answer)
+    found = Perturber(analysed, {}).perturb(
+        CODED,
+        Condition("mask shared"),
+        answer,
+    )
     assert found.text == "When was [MASK], not PHX122, sold on 2024-03-01 or in 2023?"
     own = {"2024-03-01": "March's first day"}
     found = Perturber(analysed, {}).perturb(
@@ -229,7 +233,11 @@ def test_words_used_alike_are_found_and_the_same_stem_is_not() -> None:
         tool = tools[number // 4 % 4]
         texts.append(f"she peeled ripe juicy {thing} into the fruit bowl for dessert")
         texts.append(f"he gripped the heavy steel {tool} from the workshop drawer to repair")
-    found = corpus_synonyms(texts, ["Pears", "hammer", "apples", "ignore_choice", "the"], terms)
+    found = corpus_synonyms(
+        texts,
+        ["Pears", "hammer", "apples", "ignore_choice", "the"],
+        terms,
+    )
     assert found["pears"] in things
     assert found["hammer"] in tools[1:]
     assert found["apples"] in ("pears", "plums")

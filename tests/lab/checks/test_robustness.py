@@ -76,8 +76,18 @@ def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words() ->
     chunks = [
         build_chunk(text, number, 1 if number < 3 else 2) for number, text in enumerate(texts, 1)
     ]
-    judgment = Judgment("q", "leaks in the roof of the garden", "document", {1: 1})
-    source = QuerySet("judged", "judged", [judgment], [FilenameMatch(judgment.text)])
+    judgment = Judgment(
+        "q",
+        "leaks in the roof of the garden",
+        "document",
+        {1: 1},
+    )
+    source = QuerySet(
+        "judged",
+        "judged",
+        [judgment],
+        [FilenameMatch(judgment.text)],
+    )
     trial = perturb_queries(source, chunks, terms)
     assert trial is not None
     masked = dict(zip((one.kind for one in trial.conditions), trial.query_set.texts, strict=True))[
@@ -89,7 +99,11 @@ def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words() ->
 
 
 def test_every_usable_query_stands_once_under_every_condition() -> None:
-    trial = perturb_queries(query_set(), CHUNKS, terms)
+    trial = perturb_queries(
+        query_set(),
+        CHUNKS,
+        terms,
+    )
     assert trial is not None
     assert trial.queries == 39  # one has no answer in the corpus
     assert len(trial.query_set.judgments) == len(trial.query_set.texts) == 39 * len(CHANGING)
@@ -105,7 +119,12 @@ def test_every_usable_query_stands_once_under_every_condition() -> None:
 
 
 def test_a_large_query_set_is_sampled_and_one_without_answers_gives_no_trial() -> None:
-    trial = perturb_queries(query_set(), CHUNKS, terms, max_queries=12)
+    trial = perturb_queries(
+        query_set(),
+        CHUNKS,
+        terms,
+        max_queries=12,
+    )
     assert trial is not None
     assert trial.queries == 12
     empty = QuerySet(
@@ -115,7 +134,11 @@ def test_a_large_query_set_is_sampled_and_one_without_answers_gives_no_trial() -
 
 
 def test_losses_are_against_the_same_queries_unchanged() -> None:
-    trial = perturb_queries(query_set(), CHUNKS, terms)
+    trial = perturb_queries(
+        query_set(),
+        CHUNKS,
+        terms,
+    )
     assert trial is not None
     answers = np.array([[next(iter(judgment.grades))] for judgment in trial.query_set.judgments])
     fragile = answers.copy()
@@ -144,14 +167,23 @@ def test_losses_are_against_the_same_queries_unchanged() -> None:
 
 
 def test_other_metrics_drop_as_well_and_each_has_its_verdict() -> None:
-    trial = perturb_queries(query_set(), CHUNKS, terms)
+    trial = perturb_queries(
+        query_set(),
+        CHUNKS,
+        terms,
+    )
     assert trial is not None
     answers = np.array([[next(iter(judgment.grades))] for judgment in trial.query_set.judgments])
     second = np.stack(
         [np.full(len(answers), 10_000), answers[:, 0]], axis=1
     )  # the answer is the second hit
     second[: trial.queries] = second[: trial.queries, ::-1]
-    found = measure_perturbed(trial, {"slipping": second}, document_of, samples=500)
+    found = measure_perturbed(
+        trial,
+        {"slipping": second},
+        document_of,
+        samples=500,
+    )
     drops = found.rows[1].differences["slipping"]
     assert set(drops) == {"ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10"}
     assert (drops["hit@1"].value, drops["hit@4"].verdict) == (-100.0, "no difference shown")
@@ -160,7 +192,11 @@ def test_other_metrics_drop_as_well_and_each_has_its_verdict() -> None:
 
 
 def test_what_is_lost_of_mrr_by_hand() -> None:
-    trial = perturb_queries(query_set(), CHUNKS, terms)
+    trial = perturb_queries(
+        query_set(),
+        CHUNKS,
+        terms,
+    )
     assert trial is not None
     changed = {
         (one.kind, one.words): number
@@ -189,11 +225,20 @@ def test_queries_with_evidence_have_map_multihop_as_well() -> None:
         Judgment(j.key, "", "chunk", j.grades, {n: (0, 1)}, 2)
         for n, j in enumerate(one.judgments, 1)
     ]
-    trial = perturb_queries(QuerySet("judged queries", "judged", held, one.matches), CHUNKS, terms)
+    trial = perturb_queries(
+        QuerySet("judged queries", "judged", held, one.matches),
+        CHUNKS,
+        terms,
+    )
     assert trial is not None
     answers = np.array([[next(iter(judgment.grades))] for judgment in trial.query_set.judgments])
     answers[2:] = -1
-    found = measure_perturbed(trial, {"fragile": answers}, document_of, samples=100)
+    found = measure_perturbed(
+        trial,
+        {"fragile": answers},
+        document_of,
+        samples=100,
+    )
     # Both strings at rank 1, of two: 2/1 divided by 2.
     assert found.rows[0].systems["fragile"]["map@10 (multihop)"].value == 100.0
     assert found.rows[1].differences["fragile"]["map@10 (multihop)"].value == -100.0
@@ -205,7 +250,12 @@ def test_a_language_models_words_come_before_the_documents_own() -> None:
             {"roof": "top of the house"} if "roof" in question.words else {} for question in asked
         ], "small"
 
-    trial = perturb_queries(query_set(), CHUNKS, terms, ask=ask)
+    trial = perturb_queries(
+        query_set(),
+        CHUNKS,
+        terms,
+        ask=ask,
+    )
     assert trial is not None
     exchanged = trial.query_set.texts[39 * 7 : 39 * 8]
     assert exchanged[0] == "the top of the house number"
@@ -213,7 +263,12 @@ def test_a_language_models_words_come_before_the_documents_own() -> None:
     assert trial.synonyms.model == "small"
     # Of "roof number", "garden number" …: "roof" alone, four times in 39 queries of two words.
     assert trial.synonyms.share == 100 * 4 / 78
-    none = perturb_queries(query_set(), CHUNKS, terms, ask=lambda asked: ([], ""))
+    none = perturb_queries(
+        query_set(),
+        CHUNKS,
+        terms,
+        ask=lambda asked: ([], ""),
+    )
     assert none is not None
     assert (none.synonyms.model, none.synonyms.share) == ("", 0.0)
 
@@ -221,7 +276,12 @@ def test_a_language_models_words_come_before_the_documents_own() -> None:
 def test_a_language_model_is_asked_about_shared_words_first() -> None:
     text = "how often does one inspect and repaint the old chimney of the building"
     judgments = [Judgment("q", text, "chunk", {6: 1})]
-    queries = QuerySet("judged queries", "judged", judgments, [FilenameMatch(text)])
+    queries = QuerySet(
+        "judged queries",
+        "judged",
+        judgments,
+        [FilenameMatch(text)],
+    )
     asked: list[Sequence[str]] = []
 
     def ask(questions):
@@ -237,14 +297,23 @@ def test_shared_words_are_only_exchanged_for_words_of_the_language_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     learnt = {"garden": "yard", "roof": "cover"}
-    monkeypatch.setattr(robustness, "corpus_synonyms", lambda *_: learnt)
+    monkeypatch.setattr(
+        robustness,
+        "corpus_synonyms",
+        lambda *_: learnt,
+    )
 
     def ask(asked):
         return [{"roof": "top"} if "roof" in question.words else {} for question in asked], "small"
 
     texts = {}
     for name, asker in (("model", ask), ("none", None)):
-        trial = perturb_queries(query_set(), CHUNKS, terms, ask=asker)
+        trial = perturb_queries(
+            query_set(),
+            CHUNKS,
+            terms,
+            ask=asker,
+        )
         assert trial is not None
         for place, condition in enumerate(trial.conditions):
             start = place * trial.queries
@@ -316,7 +385,12 @@ def test_queries_are_encoded_once_for_each_encoder(semantic, hybrid, encoded) ->
         store=None,
         need=lambda *_: SimpleNamespace(info=SimpleNamespace(language="none")),
     )
-    study = RobustnessStudy(context, rankers, (semantic, hybrid), None)
+    study = RobustnessStudy(
+        context,
+        rankers,
+        (semantic, hybrid),
+        None,
+    )
     found = study.measure([query_set()])
     assert [one for one, _ in rankers.asked] == encoded
     assert {count for _, count in rankers.asked} == {39 * len(CHANGING)}

@@ -48,7 +48,11 @@ def written(path: Path, text: str) -> Path:
         ("pairs.csv", "\ufeff" + "".join(f'{a},"{b}",{s}\n' for a, b, s in ROWS)),
     ],
 )
-def test_pairs_are_read_from_every_form(tmp_path: Path, name: str, text: str) -> None:
+def test_pairs_are_read_from_every_form(
+    tmp_path: Path,
+    name: str,
+    text: str,
+) -> None:
     assert read_pairs(written(tmp_path / name, text)) == [Pair(*row) for row in ROWS]
 
 
@@ -62,7 +66,11 @@ def test_pairs_are_read_from_every_form(tmp_path: Path, name: str, text: str) ->
         ("a\tb\tnan\n", "Row 1 has"),
     ],
 )
-def test_what_is_no_pairs_is_refused_with_the_reason(tmp_path: Path, text: str, why: str) -> None:
+def test_what_is_no_pairs_is_refused_with_the_reason(
+    tmp_path: Path,
+    text: str,
+    why: str,
+) -> None:
     with pytest.raises(DatasetError) as told:
         read_pairs(written(tmp_path / "pairs.tsv", text))
     assert why in told.value.why
@@ -105,9 +113,17 @@ def test_pairs_that_would_be_read_wrong_are_refused(
 def test_quotation_marks_between_tabs_are_text_and_rows_end_at_line_ends_alone(
     tmp_path: Path,
 ) -> None:
-    odd = [('"Open', "b\u2028c", 1.0), *ROWS, ("closed", 'at last"', 2.0)]
+    odd = [
+        ('"Open', "b\u2028c", 1.0),
+        *ROWS,
+        ("closed", 'at last"', 2.0),
+    ]
     text = "".join(f"{a}\t{b}\t{s}\r\n" for a, b, s in odd)
-    (tmp_path / "pairs.tsv").write_text(text, encoding="utf-8", newline="")
+    (tmp_path / "pairs.tsv").write_text(
+        text,
+        encoding="utf-8",
+        newline="",
+    )
     assert read_pairs(tmp_path / "pairs.tsv") == [Pair(*row) for row in odd]
 
 

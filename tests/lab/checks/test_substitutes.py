@@ -29,11 +29,21 @@ ASKED = [
     Question("42", []),
 ]
 EMPTY = SimpleNamespace(artifact=lambda _kind: None)  # a database without any artifact
-OTHERS = {"roof": "top of the house", "repair": "mending", "costs": "costs more", "garden": "\n"}
+OTHERS = {
+    "roof": "top of the house",
+    "repair": "mending",
+    "costs": "costs more",
+    "garden": "\n",
+}
 pytestmark = pytest.mark.usefixtures("no_endpoint_key")
 
 
-def context(project: Path, url: str, stop: bool = False, seen: list[int] | None = None) -> Any:
+def context(
+    project: Path,
+    url: str,
+    stop: bool = False,
+    seen: list[int] | None = None,
+) -> Any:
     seen = [] if seen is None else seen
     settings = Settings(
         queries=QuerySettings(backend="endpoint", endpoint=url, endpoint_model="small")
@@ -61,7 +71,11 @@ def script(request: dict[str, Any], _number: int) -> str:
 def test_the_model_gets_each_query_and_its_words_once(tmp_path: Path) -> None:
     with serving(script) as server:
         seen: list[int] = []
-        some = context(tmp_path, server.url, seen=seen)
+        some = context(
+            tmp_path,
+            server.url,
+            seen=seen,
+        )
         found, name = ask_for_substitutes(some, ASKED)
         # What repeats the word, is empty, or was not asked for is left out.
         assert found == [{"roof": "top of the house", "repair": "mending"}, {}, {}]
@@ -107,7 +121,11 @@ def test_words_of_queries_that_are_gone_do_not_stay(tmp_path: Path) -> None:
         ]
         kept = next(other.parent.iterdir())
         assert "roof" in kept.read_text()
-        stopped = context(tmp_path, server.url, stop=True)
+        stopped = context(
+            tmp_path,
+            server.url,
+            stop=True,
+        )
         with pytest.raises(CancelledError):
             ask_for_substitutes(stopped, ASKED[1:2])
         assert "roof" in kept.read_text()  # what is not yet asked for again may still be

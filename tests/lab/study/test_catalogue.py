@@ -64,7 +64,11 @@ def test_every_study_is_made_of_settings_and_measures_that_there_are(study: Stud
 def test_the_methods_name_every_study_and_no_other() -> None:
     text = (ROOT / "docs" / "METHODS.md").read_text(encoding="utf-8")
     assert set(re.findall(r"`((?:bmembed|mafin|domain|pipelines)-\w+)`", text)) == set(catalogue())
-    rows = re.findall(r"^\| .+ \| `(\S+)` \| (.+) \| (.+) \|$", text, re.MULTILINE)
+    rows = re.findall(
+        r"^\| .+ \| `(\S+)` \| (.+) \| (.+) \|$",
+        text,
+        re.MULTILINE,
+    )
     assert rows == [(study.name, study.shows, study.differs) for study in catalogue().values()]
 
 

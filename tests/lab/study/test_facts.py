@@ -92,7 +92,11 @@ def test_queries_and_what_the_conditions_make_of_them(
 def test_answers_are_evidence_or_the_beginnings_of_documents(project: ProjectFolder) -> None:
     text = "The pump\nPHX-121 leaks. " + 300 * "x"
     with closing(project.store()) as store:
-        stored = replace(document("b.jsonl#d7"), text=text, external_id="d7")
+        stored = replace(
+            document("b.jsonl#d7"),
+            text=text,
+            external_id="d7",
+        )
         store.put_document(put_file(store, "b.jsonl"), stored)
         store.put_judged(
             [

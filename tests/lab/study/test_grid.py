@@ -19,12 +19,24 @@ def settings(**sections: dict[str, Any]) -> Settings:
     return validate(sections)
 
 
-def changes(*axes: str, of: Settings | None = None, chunks: int = 5000) -> list[dict[str, Any]]:
+def changes(
+    *axes: str,
+    of: Settings | None = None,
+    chunks: int = 5000,
+) -> list[dict[str, Any]]:
     return [dict(cell.changes) for cell in make_grid(axes, of or settings(), chunks)]
 
 
-def twins(*axes: str, of: Settings | None = None, chunks: int = 5000) -> list[int | None]:
-    cells = make_grid(axes, of or settings(), chunks)
+def twins(
+    *axes: str,
+    of: Settings | None = None,
+    chunks: int = 5000,
+) -> list[int | None]:
+    cells = make_grid(
+        axes,
+        of or settings(),
+        chunks,
+    )
     found = [twin_of(cells, cell) for cell in cells]
     return [twin.number if twin else None for twin in found]
 
@@ -37,7 +49,11 @@ def test_every_combination_is_a_cell_and_the_same_depth_stands_together() -> Non
         {"training.objective": "infonce", "ranking.k": 1000},
     ]
     assert changes("ranking.m=6,6,9") == [{"ranking.m": 6}, {"ranking.m": 9}]
-    cells = make_grid(["training.teacher_temperature=1,2.5", "training.steps=5"], settings(), 10)
+    cells = make_grid(
+        ["training.teacher_temperature=1,2.5", "training.steps=5"],
+        settings(),
+        10,
+    )
     assert [(cell.number, cell.name) for cell in cells] == [
         (1, "teacher temperature 1"),
         (2, "teacher temperature 2.5"),
@@ -79,7 +95,11 @@ def test_cells_that_train_the_same_are_known() -> None:
 )
 def test_what_a_cell_costs(recipe: dict[str, Any], steps: int) -> None:
     given = settings(training=recipe)
-    (cell,) = make_grid(["training.seed=1"], given, 10)
+    (cell,) = make_grid(
+        ["training.seed=1"],
+        given,
+        10,
+    )
     assert steps_of(cell, given, queries=100) == steps
 
 
@@ -94,8 +114,16 @@ def test_a_setting_that_trains_nothing_is_not_mistaken_for_one_that_does(axis: s
 
 
 def test_what_is_the_same_is_the_same_in_another_grid() -> None:
-    (one,) = make_grid(["training.steps=7"], settings(**LISTS), 300)
-    other = make_grid(["training.objective=listnet,infonce", "training.steps=7,9"], settings(), 300)
+    (one,) = make_grid(
+        ["training.steps=7"],
+        settings(**LISTS),
+        300,
+    )
+    other = make_grid(
+        ["training.objective=listnet,infonce", "training.steps=7,9"],
+        settings(),
+        300,
+    )
     assert [cell.number for cell in other if cell.key == one.key] == [1]
 
 

@@ -72,7 +72,12 @@ def test_every_row_is_an_encoder_that_can_be_measured(
         widths = {}
         vectors = {}
         for name, encoder in train_systems(context, tmp_path / "study", rank=4):
-            table[name] = measure_encoder(context, encoder, chunks, judged)
+            table[name] = measure_encoder(
+                context,
+                encoder,
+                chunks,
+                judged,
+            )
             widths[name] = encoder.dimension
             vectors[name] = encoder.encode_queries([QUERY])
         trained = sum(isinstance(event, TrainStep) for event in seen)
@@ -96,11 +101,20 @@ def test_every_row_is_an_encoder_that_can_be_measured(
         assert len({len(values) for values in row.values()}) == 1
         for metric, values in row.items():
             assert 0 <= values.min() <= values.max() <= 1, f"{name} {metric}"
-        np.testing.assert_allclose(again[name], vectors[name], atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            again[name],
+            vectors[name],
+            atol=1e-6,
+            err_msg=name,
+        )
     black_box, small, tuned = (
         vectors[name] for name in ("black box", "small model", "tuned small model")
     )
-    np.testing.assert_allclose(vectors["concatenation"], joined_arrays(black_box, small), atol=1e-6)
+    np.testing.assert_allclose(
+        vectors["concatenation"],
+        joined_arrays(black_box, small),
+        atol=1e-6,
+    )
     np.testing.assert_allclose(
         vectors["concatenation after tuning"], joined_arrays(black_box, tuned), atol=1e-6
     )
@@ -115,7 +129,11 @@ def test_every_row_is_an_encoder_that_can_be_measured(
     for name, found in vectors.items():
         if name.endswith("Mafin"):
             scale = np.linalg.norm(found[:, :32])
-            np.testing.assert_allclose(found[:, :32], scale * black_box, atol=1e-5)
+            np.testing.assert_allclose(
+                found[:, :32],
+                scale * black_box,
+                atol=1e-5,
+            )
     assert trained > 0
     assert (
         sum(isinstance(event, TrainStep) for event in seen) == trained
@@ -136,7 +154,13 @@ def test_the_label_smoothing_is_the_one_that_validation_queries_choose(
 
     def train(smoothing: float) -> TrainResult:
         trained.append(smoothing)
-        return TrainResult(Path(str(smoothing)), 1, 1, ndcg[smoothing], [])
+        return TrainResult(
+            Path(str(smoothing)),
+            1,
+            1,
+            ndcg[smoothing],
+            [],
+        )
 
     assert best_smoothing(train, 0.1) == (best, TrainResult(Path(str(best)), 1, 1, ndcg[best], []))
     assert sorted(trained) == sorted(ndcg), "each once"
@@ -153,14 +177,29 @@ def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
     def train_small(job: Job) -> TrainResult:
         smoothing = job.config.label_smoothing
         trained.setdefault(job.config.augmentation, []).append(smoothing)
-        return TrainResult(tmp_path, 1, 1, 50 - smoothing, [], seconds=2.0)
+        return TrainResult(
+            tmp_path,
+            1,
+            1,
+            50 - smoothing,
+            [],
+            seconds=2.0,
+        )
 
-    def train_map(_data: object, config: TrainingConfig, rank: int | None) -> LinearMap:
+    def train_map(
+        _data: object,
+        config: TrainingConfig,
+        rank: int | None,
+    ) -> LinearMap:
         trained.setdefault(rank or "full", []).append(config.label_smoothing)
         return LinearMap(np.full((1, 1), config.label_smoothing), 50 + config.label_smoothing)
 
     encoder = SimpleNamespace(load=lambda *_, **__: None)
-    source = SimpleNamespace(black_box=encoder, small=encoder, folder=None)
+    source = SimpleNamespace(
+        black_box=encoder,
+        small=encoder,
+        folder=None,
+    )
     monkeypatch.setattr(mafin, "AugmentedSource", SimpleNamespace)
     for name, value in (
         ("encoder_source", lambda _: source),
@@ -174,7 +213,11 @@ def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
     monkeypatch.setattr("engine.training.dataset.training_data", lambda *_: None)
     monkeypatch.setattr(mafin, "train_once", train_small)
     monkeypatch.setattr(linear_map, "train_linear_map", train_map)
-    monkeypatch.setattr(linear_map, "MappedEncoder", lambda _, matrix: float(matrix[0, 0]))
+    monkeypatch.setattr(
+        linear_map,
+        "MappedEncoder",
+        lambda _, matrix: float(matrix[0, 0]),
+    )
     context: Any = SimpleNamespace(
         settings=settings,
         report=None,
@@ -201,7 +244,15 @@ def test_a_finished_training_is_kept_without_its_checkpoints(
         trained.append(job)
         for name in ("adapter", "step-00000010", "step-00000020"):
             (job.folder / name).mkdir(parents=True, exist_ok=True)
-        return TrainResult(job.folder / "adapter", 20, 10, 41.5, [{"step": 10}], "no gain", 7.5)
+        return TrainResult(
+            job.folder / "adapter",
+            20,
+            10,
+            41.5,
+            [{"step": 10}],
+            "no gain",
+            7.5,
+        )
 
     monkeypatch.setattr("engine.training.distributed.train_together", train)
     job: Any = SimpleNamespace(folder=tmp_path / "small" / "0.1")
@@ -226,19 +277,41 @@ def test_questions_of_one_text_are_resampled_together(
         Judgment("third", "third", "chunk", {3: 1}, source=9),
     ]
     matches = [FilenameMatch(judgment.text) for judgment in judgments]
-    asked = QuerySet("judged questions", "judged", judgments, matches)
+    asked = QuerySet(
+        "judged questions",
+        "judged",
+        judgments,
+        matches,
+    )
     clusters: list[int] = []
 
     def compare(*arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         clusters.extend(arguments[-1].tolist())
         return {}, {}
 
-    monkeypatch.setattr(mafin, "measured_sets", lambda *_: [asked])
-    monkeypatch.setattr(mafin, "train_systems", lambda *_, **__: [("black box", None)])
-    monkeypatch.setattr(mafin, "measure_encoder", lambda *_: {})
+    monkeypatch.setattr(
+        mafin,
+        "measured_sets",
+        lambda *_: [asked],
+    )
+    monkeypatch.setattr(
+        mafin,
+        "train_systems",
+        lambda *_, **__: [("black box", None)],
+    )
+    monkeypatch.setattr(
+        mafin,
+        "measure_encoder",
+        lambda *_: {},
+    )
     monkeypatch.setattr(mafin, "compare_values", compare)
     empty = ProjectFolder.create(tmp_path / "empty", {})
-    _, _, seconds = mafin.compare_with_black_box(empty, tmp_path / "key", lambda _: None, never)
+    _, _, seconds = mafin.compare_with_black_box(
+        empty,
+        tmp_path / "key",
+        lambda _: None,
+        never,
+    )
     assert seconds == 0
     assert clusters == [7, 7, 9]
 

@@ -50,7 +50,11 @@ class FakeRankers:
     weights = (0.0,)
 
     def __init__(self, *_: object) -> None:
-        angles = np.linspace(0, np.pi, 10)
+        angles = np.linspace(
+            0,
+            np.pi,
+            10,
+        )
         self.ids = np.arange(10)
         self.vectors = np.column_stack([np.cos(angles), np.sin(angles)]).astype(np.float32)
 
@@ -76,9 +80,18 @@ def test_figures_of_all_queries_are_among_the_documents_that_a_query_names(
     names = [frozenset(range(5)), frozenset(range(4, 10))]
     judgments = [Judgment(text, text, "chunk", {chunk: 1}) for chunk, text in enumerate("ab")]
     matches = [FilenameMatch(text, documents) for text, documents in zip("ab", names, strict=True)]
-    asked = QuerySet("judged questions", "judged", judgments, matches)
+    asked = QuerySet(
+        "judged questions",
+        "judged",
+        judgments,
+        matches,
+    )
     monkeypatch.setattr(measures, "Rankers", FakeRankers)
-    monkeypatch.setattr(measures, "measured_sets", lambda *_: [asked])
+    monkeypatch.setattr(
+        measures,
+        "measured_sets",
+        lambda *_: [asked],
+    )
     store = SimpleNamespace(chunks=list)
     context: Any = SimpleNamespace(store=store, settings=validate({}))
     systems = measure_transformed(context, LabOptions())
@@ -92,12 +105,37 @@ def test_questions_that_were_judged_where_two_lists_differ_are_left_out(
 ) -> None:
     judgments = [Judgment(text, text, "chunk", {1: 1}) for text in ("first one", "second one")]
     matches = [FilenameMatch(judgment.text) for judgment in judgments]
-    asked = QuerySet("judged questions", "judged", judgments, matches)
-    monkeypatch.setattr(measures, "build_query_sets", lambda *_: [asked])
-    monkeypatch.setattr(focused, "focused_questions", lambda _: {question_key("first one")})
-    monkeypatch.setattr(focused, "asked_questions", lambda _: ())
-    monkeypatch.setattr(focused, "read_marks", lambda _: {})
-    monkeypatch.setattr(focused, "document_names", lambda _: DocumentNames([]))
+    asked = QuerySet(
+        "judged questions",
+        "judged",
+        judgments,
+        matches,
+    )
+    monkeypatch.setattr(
+        measures,
+        "build_query_sets",
+        lambda *_: [asked],
+    )
+    monkeypatch.setattr(
+        focused,
+        "focused_questions",
+        lambda _: {question_key("first one")},
+    )
+    monkeypatch.setattr(
+        focused,
+        "asked_questions",
+        lambda _: (),
+    )
+    monkeypatch.setattr(
+        focused,
+        "read_marks",
+        lambda _: {},
+    )
+    monkeypatch.setattr(
+        focused,
+        "document_names",
+        lambda _: DocumentNames([]),
+    )
     context: Any = SimpleNamespace(project=None)
     (rest,) = measured_sets(context, [])
     assert [judgment.text for judgment in rest.judgments] == ["second one"]

@@ -27,7 +27,11 @@ TOLD = {"same_as": None, "error": None}
 
 
 def interval(value: float) -> dict[str, float]:
-    return {"value": value, "low": value - 3, "high": value + 3}
+    return {
+        "value": value,
+        "low": value - 3,
+        "high": value + 3,
+    }
 
 
 def kept(**rows: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +65,12 @@ def sweep_page(folder: Path) -> dict[str, Any]:
         bm25 = {"held-out ndcg@10": interval(50)}
         base = {"held-out ndcg@10": interval(40)}
         found.append(kept(bm25=bm25, base=base, adapted=adapted) if adapted else None)
-    told = [TOLD, TOLD, {**TOLD, "error": {"what": EVIL, "why": ""}}, TOLD]
+    told = [
+        TOLD,
+        TOLD,
+        {**TOLD, "error": {"what": EVIL, "why": ""}},
+        TOLD,
+    ]
     return write_study(
         folder, "mine", sweep_of(cells), {}, list(zip(cells, told, found, strict=True))
     )
@@ -103,18 +112,34 @@ def test_a_column_of_several_measures_is_called_by_the_one_that_was_measured(
     """Documents have no passages, so that theirs is the usual MAP."""
     figures = {measured: interval(40), "hit@1": interval(50)}
     cells = [(Cell(1, {"ranking.m": 6}, "", "m 6"), TOLD, kept(adapted=figures))]
-    table = write_study(tmp_path, "mine", study_of("bmembed-t7"), {}, cells)
+    table = write_study(
+        tmp_path,
+        "mine",
+        study_of("bmembed-t7"),
+        {},
+        cells,
+    )
     assert table["columns"] == ["hit@1", measured]
     assert table["rows"][0]["values"][measured] == interval(40)
     head = html.parse(tmp_path / "bmembed-t7.html").xpath("//th[@class='n']")
     assert head[1].text == {"map@10": "MAP@10"}.get(measured, "MAP@10 (several passages)")
-    write_study(tmp_path, "mine", study_of("bmembed-f3"), {}, cells)
+    write_study(
+        tmp_path,
+        "mine",
+        study_of("bmembed-f3"),
+        {},
+        cells,
+    )
     (chart,) = charts_of(html.parse(tmp_path / "bmembed-f3.html"))
     assert chart.get("aria-label").startswith(f"{measured} by m")
 
 
 def test_a_sweep_has_the_map_of_each_set_of_queries(tmp_path: Path) -> None:
-    cells = make_grid(["ranking.k=200"], validate({}), 5000)
+    cells = make_grid(
+        ["ranking.k=200"],
+        validate({}),
+        5000,
+    )
     figures = {"map@10": interval(40), "document-written map@10": interval(60)}
     page = write_study(
         tmp_path, "mine", sweep_of(cells), {}, [(cells[0], TOLD, kept(adapted=figures))]
@@ -175,7 +200,14 @@ def test_rows_are_of_each_model_training_and_system_over_seeds() -> None:
 
 def test_a_row_without_an_adapter_says_why() -> None:
     systems = {"base": "Base", "adapted": "Tuned"}
-    study = Study(name="s", source="", shows="", differs="", columns=["map"], systems=systems)
+    study = Study(
+        name="s",
+        source="",
+        shows="",
+        differs="",
+        columns=["map"],
+        systems=systems,
+    )
     untrained = {**kept(base={"map": interval(10)}), "reason": "3 training queries are too few"}
     cells = [(Cell(1, {}, "", "a quarter"), TOLD, untrained)]
     rows = {row.label: row for row in rows_of(study, cells)}
@@ -207,14 +239,30 @@ def test_what_one_training_lacks_of_base_another_has() -> None:
 
 
 def test_densities_of_general_questions_are_drawn_for_each_encoder(tmp_path: Path) -> None:
-    part = {"count": 2, "mean": 0.5, "density": [0.0, 2.0, 0.0]}
+    part = {
+        "count": 2,
+        "mean": 0.5,
+        "density": [0.0, 2.0, 0.0],
+    }
     systems = {
         name: dict.fromkeys(("correct", "top", "random"), part)
         for name in ("base", "adapted", "in_use")
     }
-    curves = {"name": "wiki", "queries": 2, "k": 5, "cosines": [0.0, 0.5, 1.0], "systems": systems}
+    curves = {
+        "name": "wiki",
+        "queries": 2,
+        "k": 5,
+        "cosines": [0.0, 0.5, 1.0],
+        "systems": systems,
+    }
     found = {**kept(base={"general hit@5": interval(70)}), "general similarities": curves}
-    write_study(tmp_path, "mine", study_of("domain-f5"), {}, [(Cell(1, {}, "", "PT"), TOLD, found)])
+    write_study(
+        tmp_path,
+        "mine",
+        study_of("domain-f5"),
+        {},
+        [(Cell(1, {}, "", "PT"), TOLD, found)],
+    )
     charts = charts_of(html.parse(tmp_path / "domain-f5.html"))
     assert [[len(line) for line in values(chart, "line")] for chart in charts] == [
         [3, 3, 3],
@@ -223,7 +271,11 @@ def test_densities_of_general_questions_are_drawn_for_each_encoder(tmp_path: Pat
 
 
 def test_the_page_and_the_terminal_say_of_which_queries_similarities_are(tmp_path: Path) -> None:
-    values = {"nDCG@3": interval(40), "accuracy@3": interval(50), "ndcg@10": interval(60)}
+    values = {
+        "nDCG@3": interval(40),
+        "accuracy@3": interval(50),
+        "ndcg@10": interval(60),
+    }
     found = {
         **kept(base=values),
         "similarities": {"name": "judged queries", "queries": 1234, "kind": "judged"},
@@ -271,7 +323,11 @@ def test_over_seeds_base_keeps_intervals_over_queries_and_widths_are_means() -> 
 
 def test_a_seed_without_a_figure_leaves_it_to_the_others() -> None:
     ten = {"map": interval(10), "rest": None}
-    fifty = {"map": interval(50), "only": interval(3), "name": "x"}
+    fifty = {
+        "map": interval(50),
+        "only": interval(3),
+        "name": "x",
+    }
     for seeds in ([ten, {"map": None}, fifty], [{}, ten, fifty]):
         found = average_seeds(seeds)
         assert (found["map"]["value"], found["map"]["seeds"]) == (30, [10, 50])
@@ -299,7 +355,13 @@ def test_a_correlation_is_over_the_rows_of_its_systems(tmp_path: Path) -> None:
             "adapted, whitened": {"map": interval(value), "coe": whitened},
         }
         cells.append((Cell(number, {}, "", str(number)), TOLD, kept(**rows)))
-    found = write_study(tmp_path, "mine", study, {}, cells)
+    found = write_study(
+        tmp_path,
+        "mine",
+        study,
+        {},
+        cells,
+    )
     assert [(each["r"], each["rows"]) for each in found["correlations"]] == [
         (pytest.approx(0), 6),
         (pytest.approx(1), 3),
@@ -335,7 +397,13 @@ def test_charts_and_correlations_of_rows(tmp_path: Path) -> None:
         )
         for number, (alpha, at) in enumerate(((10, 20), (2, 24), (1, 30)), 1)
     ]
-    found = write_study(tmp_path, "mine", study, {}, cells)
+    found = write_study(
+        tmp_path,
+        "mine",
+        study,
+        {},
+        cells,
+    )
     assert found["correlations"] == [{"of": ["map", "coe"], "r": pytest.approx(-1), "rows": 3}]
     line, dots = charts_of(html.fromstring((tmp_path / "s.html").read_text()))
     assert [(round(x, 2), round(y, 1)) for x, y in values(line, "line")[0]] == [
@@ -398,7 +466,12 @@ def test_measures_of_a_report() -> None:
 
 
 def test_questions_that_only_measure_count_where_there_are_no_others() -> None:
-    report = {"general": None, "sentences": None, "diagnostics": {}, "robustness": None}
+    report = {
+        "general": None,
+        "sentences": None,
+        "diagnostics": {},
+        "robustness": None,
+    }
 
     def set_of(kind: str, value: int) -> dict[str, Any]:
         return {"kind": kind, "comparison": {"systems": {"base": {"hit@1": value}}}}
@@ -421,7 +494,13 @@ def test_the_page_names_the_general_text(
     tmp_path: Path, name: str, general: str, expected: str | None
 ) -> None:
     one = {**kept(base={"distance, mean": 0.5, "accuracy@5": 1}), "general_text": general}
-    page = write_study(tmp_path, "mine", study_of(name), {}, [(Cell(1, {}, "", "FT"), TOLD, one)])
+    page = write_study(
+        tmp_path,
+        "mine",
+        study_of(name),
+        {},
+        [(Cell(1, {}, "", "FT"), TOLD, one)],
+    )
     assert page["general_text"] == expected
     text = html.parse(tmp_path / f"{name}.html").getroot().text_content()
     assert (f"General text: {expected}" in text) == (expected is not None)
@@ -453,12 +532,21 @@ def test_without_a_language_model_a_study_measures_masking_only(tmp_path: Path) 
         {"kind": kind, "words": 0, "systems": systems, "differences": {}, "mrr_losses": {}}
         for kind in ("clean", "mask shared", "substitute shared")
     ]
-    report = {"query_sets": [], "general": None, "sentences": None, "diagnostics": {}}
+    report = {
+        "query_sets": [],
+        "general": None,
+        "sentences": None,
+        "diagnostics": {},
+    }
     for model, labels in (
         ("", ["original", "masked"]),
         ("a model", ["original", "masked", "substituted"]),
     ):
-        robustness = {"median_words": 7, "rows": rows, "synonyms": {"model": model, "share": 50.0}}
+        robustness = {
+            "median_words": 7,
+            "rows": rows,
+            "synonyms": {"model": model, "share": 50.0},
+        }
         one = kept(**collect_figures({**report, "robustness": robustness}))
         page = write_study(
             tmp_path, "mine", study_of("bmembed-t5"), {}, [(Cell(1, {}, "", "BMEmbed"), TOLD, one)]
@@ -470,7 +558,11 @@ def test_without_a_language_model_a_study_measures_masking_only(tmp_path: Path) 
 
 
 def test_a_column_may_be_the_width_of_an_interval() -> None:
-    values = {"map": None, "accuracy@5": {"value": 40.0, "low": 35.5, "high": 44.0}, "steps": 3}
+    values = {
+        "map": None,
+        "accuracy@5": {"value": 40.0, "low": 35.5, "high": 44.0},
+        "steps": 3,
+    }
     columns = (
         "map|accuracy@5",
         "accuracy@5, width of interval",

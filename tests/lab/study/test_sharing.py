@@ -41,12 +41,20 @@ def built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
     path = tmp_path_factory.mktemp("built") / "project"
     few = {"queries": {"max_queries": 60}, "encoder": encoder_settings(tiny_model)}
     ProjectFolder.create(path, {**SETTINGS, **few})
-    copy_documents(path / "documents", ("incidents", "policies"), 4)
+    copy_documents(
+        path / "documents",
+        ("incidents", "policies"),
+        4,
+    )
     questions = path.with_name("questions.jsonl")
     with (SAMPLE / "questions.jsonl").open(encoding="utf-8") as lines:
         own = [line for line in lines if (path / "documents" / json.loads(line)["path"]).exists()]
     questions.write_text("".join(own), "utf-8")
-    engine_here("import-judgments", str(path), str(questions))
+    engine_here(
+        "import-judgments",
+        str(path),
+        str(questions),
+    )
     for stage in ("ingest", "index", "generate", "rank"):
         stage_here(path, stage)
     return path
@@ -57,11 +65,25 @@ def project(built: Path, tmp_path: Path) -> ProjectFolder:
     return ProjectFolder(copy_project(built, tmp_path / "project"))
 
 
-def study_run(project: ProjectFolder, name: str, **options: Any) -> StudyRun:
+def study_run(
+    project: ProjectFolder,
+    name: str,
+    **options: Any,
+) -> StudyRun:
     basis, chunks = basis_of(project)
     settings = {**SHORT, **{f"lab.{option}": value for option, value in options.items()}}
-    cells = study_cells(project, study_of(name), chunks, settings=settings)
-    return StudyRun(project, study_of(name), cells, basis)
+    cells = study_cells(
+        project,
+        study_of(name),
+        chunks,
+        settings=settings,
+    )
+    return StudyRun(
+        project,
+        study_of(name),
+        cells,
+        basis,
+    )
 
 
 def run(work: StudyRun) -> tuple[dict[str, Any], list[str]]:
@@ -98,7 +120,11 @@ def test_what_another_study_measures_otherwise_is_not_trained_again(
     assert reached == ["StageStarted"]
     usual = {row["system"]: row["values"] for row in trained["rows"]}["BMEmbed"]
 
-    work = study_run(project, "bmembed-t6", top_k=3)
+    work = study_run(
+        project,
+        "bmembed-t6",
+        top_k=3,
+    )
     assert (len(work.to_do()), work.to_train()) == (1, [])
     again, reached = run(work)
     assert reached == ["StageSkipped"]
@@ -117,7 +143,11 @@ def test_what_another_study_measures_otherwise_is_not_trained_again(
     shutil.rmtree(folder)
     folder.write_text("")
     run(study_run(project, "bmembed-t6", top_k=6))
-    work = study_run(project, "bmembed-t6", top_k=6)
+    work = study_run(
+        project,
+        "bmembed-t6",
+        top_k=6,
+    )
     assert work.to_do() == []
     assert study_run(project, "bmembed-t6", top_k=8).to_train()
 

@@ -56,7 +56,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "queries": {"max_queries": 30, "consistency_top": 0},
     }
     ProjectFolder.create(path, chosen)
-    copy_documents(path / "documents", ("incidents",), 2)
+    copy_documents(
+        path / "documents",
+        ("incidents",),
+        2,
+    )
     for stage in ("ingest", "index", "generate", "rank"):
         stage_here(path, stage)
     return path
@@ -72,7 +76,12 @@ def workspace(project: ProjectFolder) -> Workspace:
 
 
 def sweep(project: ProjectFolder, *cells: Cell) -> StudyRun:
-    return StudyRun(project, sweep_of(cells), cells, basis_of(project)[0])
+    return StudyRun(
+        project,
+        sweep_of(cells),
+        cells,
+        basis_of(project)[0],
+    )
 
 
 def judge(project: ProjectFolder, text: str) -> None:
@@ -145,7 +154,12 @@ def test_the_figures_of_a_study_are_of_as_many_hits_as_is_asked_for(
     basis, chunks = basis_of(project)
     keys = set()
     for top in (9, 3):
-        cells = study_cells(project, wanted, chunks, settings={"lab.top_k": top})
+        cells = study_cells(
+            project,
+            wanted,
+            chunks,
+            settings={"lab.top_k": top},
+        )
         own = StudyRun(project, wanted, cells, basis).study
         assert own.columns[0] == f"accuracy@{top}"
         assert own.correlations[0].of == [f"accuracy@{top}", "COE"]
@@ -155,7 +169,11 @@ def test_the_figures_of_a_study_are_of_as_many_hits_as_is_asked_for(
 
 
 def test_a_torn_file_of_figures_is_a_cell_to_do(project: ProjectFolder) -> None:
-    cells = make_grid(["training.steps=5,6"], project.settings(), 10)
+    cells = make_grid(
+        ["training.steps=5,6"],
+        project.settings(),
+        10,
+    )
     work = sweep(project, *cells)
     work.workspace.open()
     work.workspace.keep(cells[0].key, {})
@@ -170,7 +188,11 @@ def test_an_artifact_that_is_not_built_yet_is_an_error(tmp_path: Path) -> None:
 
 
 def test_two_sweeps_at_once_are_refused(project: ProjectFolder) -> None:
-    cells = make_grid(["training.steps=5"], project.settings(), 10)
+    cells = make_grid(
+        ["training.steps=5"],
+        project.settings(),
+        10,
+    )
     work = sweep(project, *cells)
     with project.locked("sweep"), fails(ProjectBusyError, "project-busy", "sweep"):
         work.run()
@@ -215,14 +237,27 @@ def test_a_purge_takes_the_sweep_along(project: ProjectFolder) -> None:
 def test_what_a_study_lacks_is_an_error(project: ProjectFolder) -> None:
     for name in ("bmembed-t2", "bmembed-t8"):
         with fails(DatasetError, "study-data-missing"):
-            study_cells(project, study_of(name), 10)
+            study_cells(
+                project,
+                study_of(name),
+                10,
+            )
     judge(project, "a question")
-    cells = study_cells(project, study_of("bmembed-t2"), 10)
+    cells = study_cells(
+        project,
+        study_of("bmembed-t2"),
+        10,
+    )
     assert cells
     with fails(DatasetError, "study-data-missing"):  # no document answers it
         StudyRun(project, study_of("bmembed-t2"), cells, basis_of(project)[0]).run()
     with fails(SettingsError, "study-setting-of-the-data", "corpus.chunk_tokens"):
-        study_cells(project, study_of("bmembed-t2"), 10, settings={"corpus.chunk_tokens": 64})
+        study_cells(
+            project,
+            study_of("bmembed-t2"),
+            10,
+            settings={"corpus.chunk_tokens": 64},
+        )
 
 
 def test_the_cells_of_a_study_have_its_recipe_not_the_projects(
@@ -314,7 +349,11 @@ def test_other_weights_in_the_folder_of_the_small_model_are_measured_again(
     for seed in (1, 2):
         shutil.rmtree(small, ignore_errors=True)
         build_tiny_model(small, seed=seed)
-        cell, _ = study_cells(project, study_of("mafin-t1"), 10)
+        cell, _ = study_cells(
+            project,
+            study_of("mafin-t1"),
+            10,
+        )
         found.append((cell.key, basis_of(project)[0].data))
     assert all(one != other for one, other in zip(*found, strict=True)), (
         "sweeps have the basis alone"
@@ -329,7 +368,13 @@ def test_models_whose_folders_are_called_the_same_are_told_apart(
         str(build_tiny_model(tmp_path / at))
         for at in ("a/m", "b/m", "models--org--m2/snapshots/0f3")
     )
-    cells = study_cells(project, study_of("bmembed-t6"), 10, [a, b, hub], seeds=2)
+    cells = study_cells(
+        project,
+        study_of("bmembed-t6"),
+        10,
+        [a, b, hub],
+        seeds=2,
+    )
     assert [cell.model for cell in cells] == [a, a, b, b, "m2", "m2"]
 
 
@@ -339,7 +384,11 @@ def test_other_sentence_pairs_and_general_questions_are_measured_again(
     pairs = project.path / "pairs.tsv"
     general = project.path / "general"
     (general / "qrels").mkdir(parents=True)
-    files = [pairs, general / "corpus.jsonl", general / "qrels" / "test.tsv"]
+    files = [
+        pairs,
+        general / "corpus.jsonl",
+        general / "qrels" / "test.tsv",
+    ]
     for file in files:
         file.write_text("a\tb\t1\n")
     options = {"lab.sentence_pairs": "pairs.tsv", "lab.general_set": "general"}
@@ -378,7 +427,11 @@ def test_what_studies_take(project: ProjectFolder) -> None:
     assert found["bmembed-t8"].missing
     assert (found["bmembed-t2"].to_do, found["bmembed-t2"].more) == (2, False)
     assert found["bmembed-t7"].seconds == pytest.approx(2 * found["bmembed-t6"].seconds, rel=0.01)
-    cells = study_cells(project, study_of("bmembed-t6"), basis_of(project)[1])
+    cells = study_cells(
+        project,
+        study_of("bmembed-t6"),
+        basis_of(project)[1],
+    )
     work = workspace(project)
     work.open()
     work.keep(cells[0].key, {"rows": {}})
@@ -422,7 +475,11 @@ class Scripted:
 def scripted(monkeypatch: pytest.MonkeyPatch, *ends: EngineError | None) -> Scripted:
     made = Scripted(*ends)
     monkeypatch.setattr("engine.lab.study.running.Project", made)
-    figures = {"rows": {}, "similarities": None, "reason": ""}
+    figures = {
+        "rows": {},
+        "similarities": None,
+        "reason": "",
+    }
     monkeypatch.setattr(
         "engine.lab.study.running.figures_of", lambda _project, _cell, _seconds: figures
     )
@@ -432,9 +489,18 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *ends: EngineError | None) -> Scri
 def test_a_failed_cell_stops_no_other_and_is_tried_again(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = make_grid(["training.steps=5,6,7"], project.settings(), 10)
+    cells = make_grid(
+        ["training.steps=5,6,7"],
+        project.settings(),
+        10,
+    )
     work = sweep(project, *cells)
-    made = scripted(monkeypatch, None, StageError("It broke.", "The reason."), None)
+    made = scripted(
+        monkeypatch,
+        None,
+        StageError("It broke.", "The reason."),
+        None,
+    )
     found = work.run()
     assert made.settings == [5, 6, 7]
     assert found["finished"] == 2
@@ -457,8 +523,17 @@ def test_a_failed_cell_stops_no_other_and_is_tried_again(
 def test_a_comparison_and_a_copy_that_were_begun_outlive_other_studies(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = make_grid(["training.steps=5,6"], project.settings(), 10)
-    scripted(monkeypatch, None, CancelledError("Stopped."), None)
+    first, second = make_grid(
+        ["training.steps=5,6"],
+        project.settings(),
+        10,
+    )
+    scripted(
+        monkeypatch,
+        None,
+        CancelledError("Stopped."),
+        None,
+    )
     sweep(project, first).run()
     with pytest.raises(CancelledError):
         sweep(project, second).run()
@@ -478,7 +553,11 @@ def test_a_comparison_and_a_copy_that_were_begun_outlive_other_studies(
 def test_a_sweep_that_is_stopped_reports_what_it_has(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, end: EngineError
 ) -> None:
-    cells = make_grid(["training.steps=5,6,7"], project.settings(), 10)
+    cells = make_grid(
+        ["training.steps=5,6,7"],
+        project.settings(),
+        10,
+    )
     scripted(monkeypatch, None, end)
     with pytest.raises(type(end)) as caught:
         sweep(project, *cells).run()
@@ -492,7 +571,11 @@ def test_a_sweep_that_is_stopped_reports_what_it_has(
 def test_the_same_training_is_run_once(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = make_grid(["ranking.m=6,9", "training.steps=5"], project.settings(), 10)
+    cells = make_grid(
+        ["ranking.m=6,9", "training.steps=5"],
+        project.settings(),
+        10,
+    )
     made = scripted(monkeypatch, None)
     found = sweep(project, *cells).run()
     assert made.settings == [5]

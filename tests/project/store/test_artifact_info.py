@@ -30,8 +30,22 @@ from engine.project.store.artifact_info import (
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 
-INTERPOLATED = InUseInfo("interpolated-0.5", 0.5, "adapters/a", "queries", "proved", "because")
-PROVED = InUseInfo("adapted", 1.0, "adapters/a", "queries", "proved", "better")
+INTERPOLATED = InUseInfo(
+    "interpolated-0.5",
+    0.5,
+    "adapters/a",
+    "queries",
+    "proved",
+    "because",
+)
+PROVED = InUseInfo(
+    "adapted",
+    1.0,
+    "adapters/a",
+    "queries",
+    "proved",
+    "better",
+)
 FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
     (
         "corpus",

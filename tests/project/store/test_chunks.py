@@ -57,11 +57,19 @@ def test_rows_are_found_by_id_and_document_without_reading_a_chunk(
     store: Store, ids_read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = put_document(store, ["one", "two", "three"])
-    second = put_document(store, ["four", "five"], "b.txt")
+    second = put_document(
+        store,
+        ["four", "five"],
+        "b.txt",
+    )
     store.replace_chunks(first, [chunk(0, "one"), chunk(1, "six"), chunk(2, "three")])
     whole = store.chunks()
     stored = store.chunks(in_memory=1)
-    monkeypatch.setattr(StoredChunk, "of", lambda *_: pytest.fail("a chunk was made"))
+    monkeypatch.setattr(
+        StoredChunk,
+        "of",
+        lambda *_: pytest.fail("a chunk was made"),
+    )
     shuffled = [whole[row] for row in (3, 0, 4, 1, 2)]
     for chunks in (whole, stored, shuffled):
         ids = chunk_ids_of(chunks).tolist()
@@ -79,7 +87,11 @@ def test_rows_are_found_by_id_and_document_without_reading_a_chunk(
 def test_some_of_many_chunks_are_replaced(store: Store) -> None:
     put_document(store, ["one", "two", "three"])
     stored = store.stored_chunks()
-    other = replace(stored[1], embedded_text="other", content_hash="changed")
+    other = replace(
+        stored[1],
+        embedded_text="other",
+        content_hash="changed",
+    )
     changed = stored.changed({1: other}).changed({2: replace(stored[2], text="last")})
     assert [entry.embedded_text for entry in changed] == ["one", "other", "three"]
     assert [entry.text for entry in changed[1:]] == ["two", "last"]
@@ -104,7 +116,11 @@ def test_chunks_are_read_whole_in_their_order(
     store.replace_chunks(row, [chunk(0, "one"), chunk(1, "two"), chunk(2, "three")])
     first, second, third = store.chunks(in_memory=1)
     changed = replace(second, embedded_text="other")
-    monkeypatch.setattr(Store, "chunk", lambda *_: pytest.fail("a chunk was read alone"))
+    monkeypatch.setattr(
+        Store,
+        "chunk",
+        lambda *_: pytest.fail("a chunk was read alone"),
+    )
     in_order = store.read_whole([third, changed, first])
     assert [entry.text for entry in in_order] == ["three", "two", "one"]
     assert in_order[1] is changed
@@ -123,7 +139,12 @@ def test_a_few_chunks_are_all_in_memory(store: Store) -> None:
 def test_all_places_of_few_are_drawn_and_of_many_those_that_are_needed() -> None:
     assert sample_indices(5, seed=1, most=5).tolist() == [0, 1, 2, 3, 4]
     needed = [np.array([[7, -1], [999, 7]]), [500]]
-    sample = sample_indices(1000, 1, needed, most=20)
+    sample = sample_indices(
+        1000,
+        1,
+        needed,
+        most=20,
+    )
     assert sample.tolist() == sorted(set(sample.tolist()))
     assert {7, 500, 999} <= set(sample.tolist()) <= set(range(1000))
     assert 20 <= len(sample) <= 23

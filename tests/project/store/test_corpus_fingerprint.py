@@ -79,7 +79,14 @@ def test_the_fingerprint_matches_the_chunks_after_a_kill(store: Store) -> None:
     rows = [put_document(store, ["one", "two"], path) for path in ("a.md", "b.md")]
     fingerprints = {store.corpus_fingerprint()}
     for turn in range(3):
-        code = [sys.executable, "-c", CHANGES, str(store.path), ",".join(map(str, rows)), *sys.path]
+        code = [
+            sys.executable,
+            "-c",
+            CHANGES,
+            str(store.path),
+            ",".join(map(str, rows)),
+            *sys.path,
+        ]
         child = subprocess.Popen(code, stdout=subprocess.PIPE)
         assert child.stdout is not None
         assert [child.stdout.readline() for _ in range(7 + turn)][-1]

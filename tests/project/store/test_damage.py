@@ -31,7 +31,11 @@ def closed(tmp_path: Path) -> Path:
     path = tmp_path / "closed.db"
     store = Store.create(path)
     for n in range(30):
-        put_document(store, [f"chunk {n} {m} " + "word " * 60 for m in range(10)], f"{n}.md")
+        put_document(
+            store,
+            [f"chunk {n} {m} " + "word " * 60 for m in range(10)],
+            f"{n}.md",
+        )
     store.put_judged([JudgedQuery("k", "t", ("e",), (("d", 1),))])
     store.put_artifact(ARTIFACT)
     store.close()
@@ -115,7 +119,11 @@ def test_a_damaged_page_is_found_by_the_check(closed: Path) -> None:
     ("table", "column"),
     [("chunks", "headings"), ("judged_queries", "grades"), ("artifacts", "info")],
 )
-def test_a_value_that_is_no_json_any_more(closed: Path, table: str, column: str) -> None:
+def test_a_value_that_is_no_json_any_more(
+    closed: Path,
+    table: str,
+    column: str,
+) -> None:
     with sqlite3.connect(closed) as connection:
         connection.execute(f"UPDATE {table} SET {column} = '[\"A'")
     connection.close()
@@ -167,7 +175,11 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(
     before = live(store)
     disk_filler(small_disk, leave=16_384)
     with fails(ResourceError, "disk-full"):
-        put_document(store, [f"{n} " + "word " * 200 for n in range(1000)], "b.md")
+        put_document(
+            store,
+            [f"{n} " + "word " * 200 for n in range(1000)],
+            "b.md",
+        )
     assert live(store) == before
     with pytest.raises(ResourceError):
         store.backup(small_disk / "project.db.bak")
@@ -225,8 +237,16 @@ def test_a_log_that_its_writer_removes_meanwhile_is_no_fault(
     closed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     status = closed.stat()
-    read_as = (status.st_ino, status.st_size, status.st_mtime_ns)
-    reader = Store(connect_for_reading(closed), closed, read_as)
+    read_as = (
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+    )
+    reader = Store(
+        connect_for_reading(closed),
+        closed,
+        read_as,
+    )
     log = Path(f"{closed}-wal")
     look = Path.stat
 

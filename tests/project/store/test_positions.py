@@ -24,7 +24,11 @@ from engine.project.store.chunks import locate_chunks
         ("", "", (1, None)),
     ],
 )
-def test_position(text: str, chunk: str, expected: tuple[int, int | None]) -> None:
+def test_position(
+    text: str,
+    chunk: str,
+    expected: tuple[int, int | None],
+) -> None:
     assert locate_chunks(text, [(text.index(chunk), chunk)]) == [expected]
 
 

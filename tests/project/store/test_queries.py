@@ -22,7 +22,12 @@ def store(project: ProjectFolder) -> Iterator[Store]:
     opened.close()
 
 
-def put(store: Store, path: str, hashes: list[str], state: str = "read") -> int:
+def put(
+    store: Store,
+    path: str,
+    hashes: list[str],
+    state: str = "read",
+) -> int:
     with store.transaction():
         file_id = store.put_file(FileRecord("/docs", path, "md", 5, 7, "h", state, "closed", ""))
         row = store.put_document(file_id, Document(path, "/docs", "md", path, "text", "h", 1, 0.0))
@@ -31,7 +36,11 @@ def put(store: Store, path: str, hashes: list[str], state: str = "read") -> int:
 
 
 def test_the_corpus_fingerprint_follows_every_change(project: ProjectFolder, store: Store) -> None:
-    put(store, "a.md", ["h1", "h2"])
+    put(
+        store,
+        "a.md",
+        ["h1", "h2"],
+    )
     first = store.corpus_fingerprint()
     assert store.corpus_fingerprint() == first
     with suppress(ValueError), store.transaction():
@@ -40,7 +49,11 @@ def test_the_corpus_fingerprint_follows_every_change(project: ProjectFolder, sto
         raise ValueError("undo")
     assert store.corpus_fingerprint() == first
     other = project.store()
-    second_row = put(other, "b.md", ["h3"])
+    second_row = put(
+        other,
+        "b.md",
+        ["h3"],
+    )
     second = store.corpus_fingerprint()
     assert second == other.corpus_fingerprint() != first
     store.drop_document(second_row)
@@ -49,8 +62,16 @@ def test_the_corpus_fingerprint_follows_every_change(project: ProjectFolder, sto
 
 
 def test_chunks_of_documents_that_are_there(store: Store) -> None:
-    first = put(store, "a.md", ["h1", "h2"])
-    second = put(store, "b.md", ["h2"])
+    first = put(
+        store,
+        "a.md",
+        ["h1", "h2"],
+    )
+    second = put(
+        store,
+        "b.md",
+        ["h2"],
+    )
     assert [chunk.content_hash for chunk in store.chunks_of(first)] == ["h1", "h2"]
     ids = {chunk.content_hash: chunk.id for chunk in store.chunks_of(first)}
     (copy,) = store.chunks_of(second)
@@ -65,9 +86,19 @@ def test_chunks_of_documents_that_are_there(store: Store) -> None:
 
 
 def test_skipped_files_can_be_forgotten_and_others_not(store: Store) -> None:
-    row = put(store, "closed.md", ["h1"], "skipped")
+    row = put(
+        store,
+        "closed.md",
+        ["h1"],
+        "skipped",
+    )
     put(store, "read.md", ["h2"])
-    put(store, "broken.md", ["h3"], "quarantined")
+    put(
+        store,
+        "broken.md",
+        ["h3"],
+        "quarantined",
+    )
     both = [("/docs", "broken.md", "closed"), ("/docs", "closed.md", "closed")]
     assert [
         store.unread_files(),
@@ -100,7 +131,11 @@ def test_pages_of_queries(store: Store) -> None:
     ]
     store.replace_queries(queries, Artifact(QueriesInfo(), "f"))
 
-    def page(offset: int = 0, limit: int = 9, **where: object) -> tuple[int, list[int]]:
+    def page(
+        offset: int = 0,
+        limit: int = 9,
+        **where: object,
+    ) -> tuple[int, list[int]]:
         total, queries_of_page = store.query_page(offset, limit, **where)  # type: ignore[arg-type]
         return total, [query.id for query in queries_of_page]
 
@@ -126,16 +161,37 @@ def test_judged_queries_can_be_dropped(store: Store) -> None:
 
 
 def test_document_queries_live_as_long_as_their_document(store: Store) -> None:
-    second = put(store, "b.md", ["h1"])
-    first = put(store, "a.md", ["h2"])
+    second = put(
+        store,
+        "b.md",
+        ["h1"],
+    )
+    first = put(
+        store,
+        "a.md",
+        ["h2"],
+    )
 
     def replaced(row: int, *queries: DocumentQuery) -> list[tuple[str, int]]:
         with store.transaction():
             store.replace_document_queries(row, queries)
         return [(query.text, query.written_in) for query in store.document_queries()]
 
-    heading = DocumentQuery("heading", "heading", 1, second, 3, 10)
-    link = DocumentQuery("link", "link", None, second, target="a.md#x")
+    heading = DocumentQuery(
+        "heading",
+        "heading",
+        1,
+        second,
+        3,
+        10,
+    )
+    link = DocumentQuery(
+        "link",
+        "link",
+        None,
+        second,
+        target="a.md#x",
+    )
     replaced(second, heading, link)
     assert replaced(first, DocumentQuery("name", "title", None, first)) == [
         ("name", first),
@@ -160,8 +216,22 @@ def test_document_queries_live_as_long_as_their_document(store: Store) -> None:
 
 
 def test_an_imported_query_keeps_its_kind(store: Store) -> None:
-    mine = Query("mine", "everyday", 1, 1, "e", imported=True)
-    model = Query("the model's", "everyday", 1, 1, "e", "heldout")
+    mine = Query(
+        "mine",
+        "everyday",
+        1,
+        1,
+        "e",
+        imported=True,
+    )
+    model = Query(
+        "the model's",
+        "everyday",
+        1,
+        1,
+        "e",
+        "heldout",
+    )
     store.replace_queries(
         [mine, model], Artifact(QueriesInfo(), "f"), [(mine, "duplicate"), (model, "copied")]
     )

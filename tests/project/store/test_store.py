@@ -78,7 +78,11 @@ def test_documents_are_related_anew_after_a_change(
     with store.transaction():
         store.drop_document(first)
     assert related_in(store) == {second: second, third: second}
-    monkeypatch.setattr(Store, "documents", lambda _store: pytest.fail("read again"))
+    monkeypatch.setattr(
+        Store,
+        "documents",
+        lambda _store: pytest.fail("read again"),
+    )
     assert related_in(store) == {second: second, third: second}
 
 
@@ -196,7 +200,11 @@ def test_ids_of_purged_chunks_are_never_given_again(store: Store, tmp_path: Path
 
 def test_chunks_of_deleted_documents_are_not_found(store: Store) -> None:
     put_document(store, ["one"], "a.md")
-    gone = put_document(store, ["two"], "b.md")
+    gone = put_document(
+        store,
+        ["two"],
+        "b.md",
+    )
     ids = live(store)
     store.drop_document(gone)
     assert set(live(store)) == {"one"}
@@ -259,7 +267,12 @@ def test_fingerprint_follows_the_content(store: Store) -> None:
 @pytest.mark.parametrize(
     ("count", "least", "most"), [(0, 0, 1), (1, 1, 1), (5, 5, 5), (10, 10, 10), (99, 10, 10)]
 )
-def test_sample_is_spread_over_the_corpus(store: Store, count: int, least: int, most: int) -> None:
+def test_sample_is_spread_over_the_corpus(
+    store: Store,
+    count: int,
+    least: int,
+    most: int,
+) -> None:
     put_document(store, [f"text {n}" for n in range(10)])
     assert least <= len(store.sample_chunk_texts(count)) <= most
     if count == 5:
@@ -279,9 +292,26 @@ def test_the_changed_share_counts_chunks_that_came_or_went(store: Store) -> None
     assert store.changed_share() == 0
     row = put_document(store, ["a", "b", "c", "d"])
     assert store.changed_share() == 1
-    query = Query("q", "question", 1, row, "a", "heldout")
-    lost = Query("r", "claim", 1, row, "b")
-    store.replace_queries([query], ARTIFACT, [(lost, "copied"), (query, "why not")])
+    query = Query(
+        "q",
+        "question",
+        1,
+        row,
+        "a",
+        "heldout",
+    )
+    lost = Query(
+        "r",
+        "claim",
+        1,
+        row,
+        "b",
+    )
+    store.replace_queries(
+        [query],
+        ARTIFACT,
+        [(lost, "copied"), (query, "why not")],
+    )
     assert store.queries() == [replace(query, id=1)]
     assert store.rejected_page()[1] == [
         (lost, "copied"),
@@ -298,7 +328,13 @@ def test_the_changed_share_counts_chunks_that_came_or_went(store: Store) -> None
 
 
 def test_judged_queries_replace_those_with_their_key(store: Store) -> None:
-    first = JudgedQuery("k", "text", ("e1", "é"), (("d", 2),), "p")
+    first = JudgedQuery(
+        "k",
+        "text",
+        ("e1", "é"),
+        (("d", 2),),
+        "p",
+    )
     assert store.put_judged([first, JudgedQuery("l", "other")]) == 2
     assert store.put_judged([replace(first, text="new")]) == 2
     assert store.judged() == [replace(first, text="new", id=1), JudgedQuery("l", "other", id=2)]
@@ -381,7 +417,11 @@ def test_deleted_text_does_not_stay_in_the_file(
     monkeypatch.setattr(sqlite3, "connect", plain)
     store = Store.create(tmp_path / "project.db")
     put_document(store, ["kept"], "a.md")
-    gone = put_document(store, ["pelican " + "word " * 3000, "short pelican"], "b.md")
+    gone = put_document(
+        store,
+        ["pelican " + "word " * 3000, "short pelican"],
+        "b.md",
+    )
     checkpoint(store.path)
     assert b"pelican" in (tmp_path / "project.db").read_bytes()
     store.drop_document(gone)
@@ -393,7 +433,13 @@ def test_deleted_text_does_not_stay_in_the_file(
 
 
 def test_a_failed_set_of_queries_leaves_the_former_one(store: Store) -> None:
-    good = Query("q", "question", 1, 1, "e")
+    good = Query(
+        "q",
+        "question",
+        1,
+        1,
+        "e",
+    )
     store.replace_queries([good], ARTIFACT)
     with pytest.raises(DamagedError):
         store.replace_queries([replace(good, text=None)], replace(ARTIFACT, fingerprint="new"))  # type: ignore[arg-type]
@@ -447,7 +493,11 @@ def test_chunks_come_one_after_the_other_as_all_at_once(store: Store) -> None:
 
 def test_owners_are_those_of_chunks_that_are_found(store: Store) -> None:
     first = put_document(store, ["one", "two"])
-    second = put_document(store, ["three"], "b.md")
+    second = put_document(
+        store,
+        ["three"],
+        "b.md",
+    )
     ids = live(store)
     store.drop_document(second)
     assert store.owners_of([*ids.values(), 999]) == {ids["one"]: first, ids["two"]: first}

@@ -77,7 +77,11 @@ def test_a_sentence_that_is_too_long_is_halved_until_it_fits() -> None:
 
 
 def test_text_without_any_space_is_cut_too() -> None:
-    pieces = split_to_fit("界" * 100, 8, len)
+    pieces = split_to_fit(
+        "界" * 100,
+        8,
+        len,
+    )
     assert max(map(len, pieces)) <= 8
     assert "".join(pieces) == "界" * 100
 

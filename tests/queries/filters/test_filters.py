@@ -22,7 +22,13 @@ from engine.queries.rejection import Reason
 
 
 def query(text: str, chunk_id: int = 1) -> Query:
-    return Query(text, "question", chunk_id, 1, "")
+    return Query(
+        text,
+        "question",
+        chunk_id,
+        1,
+        "",
+    )
 
 
 def test_exact_duplicates_after_folding() -> None:
@@ -96,7 +102,12 @@ def test_nothing_to_deduplicate() -> None:
 
 def test_kept_when_any_retriever_finds_it_without_the_others() -> None:
     queries = [query(name) for name in "abcd"]
-    first = {"a": 1, "b": 21, "c": 0, "d": 20}
+    first = {
+        "a": 1,
+        "b": 21,
+        "c": 0,
+        "d": 20,
+    }
     second = {"b": 20, "c": 0}
     requests: list[list[str]] = []
 
@@ -107,7 +118,11 @@ def test_kept_when_any_retriever_finds_it_without_the_others() -> None:
 
         return rank
 
-    result = consistency_filter(queries, [ranker(first), ranker(second)], top=20)
+    result = consistency_filter(
+        queries,
+        [ranker(first), ranker(second)],
+        top=20,
+    )
     assert [question.text for question in result.kept] == ["a", "b", "d"]
     assert [(rejection.query.text, rejection.reason) for rejection in result.rejected] == [
         ("c", Reason.CHUNK_NOT_FOUND)
@@ -117,7 +132,11 @@ def test_kept_when_any_retriever_finds_it_without_the_others() -> None:
 
 
 def test_a_query_whose_rank_is_beyond_the_top_is_left_out() -> None:
-    result = consistency_filter([query("a")], [lambda some: np.array([21])], top=20)
+    result = consistency_filter(
+        [query("a")],
+        [lambda some: np.array([21])],
+        top=20,
+    )
     assert result.rejected[0].stored == f"{Reason.CHUNK_NOT_FOUND}: {result.rejected[0].detail}"
     assert "top 20" in result.rejected[0].detail
     assert consistency_filter([], [lambda some: np.array([])]).share == 1.0
@@ -125,7 +144,13 @@ def test_a_query_whose_rank_is_beyond_the_top_is_left_out() -> None:
 
 def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred() -> None:
     def everyday(text: str) -> Query:
-        return Query(text, "everyday", 1, 1, "")
+        return Query(
+            text,
+            "everyday",
+            1,
+            1,
+            "",
+        )
 
     queries = [
         everyday("by BM25"),
@@ -134,13 +159,27 @@ def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred() -
         query("a question"),
         query("another"),
     ]
-    by_bm25 = {"by BM25": 100, "by base": 0, "by neither": 101, "a question": 21, "another": 20}
-    by_base = {"by base": 100, "by neither": 0, "a question": 100}
+    by_bm25 = {
+        "by BM25": 100,
+        "by base": 0,
+        "by neither": 101,
+        "a question": 21,
+        "another": 20,
+    }
+    by_base = {
+        "by base": 100,
+        "by neither": 0,
+        "a question": 100,
+    }
     rankers = [
         lambda some, table=table: np.array([table[question.text] for question in some])
         for table in (by_bm25, by_base)
     ]
-    result = consistency_filter(queries, rankers, top=20)
+    result = consistency_filter(
+        queries,
+        rankers,
+        top=20,
+    )
     assert [question.text for question in result.kept] == ["by BM25", "by base", "another"]
     assert [(rejection.query.text, rejection.detail) for rejection in result.rejected] == [
         ("by neither", "beyond the top 100"),
@@ -149,7 +188,13 @@ def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred() -
 
 
 def test_ranks_are_looked_for_as_deep_as_the_queries_need() -> None:
-    everyday = Query("e", "everyday", 1, 1, "")
+    everyday = Query(
+        "e",
+        "everyday",
+        1,
+        1,
+        "",
+    )
     assert [max_depth(some, 20) for some in ([], [query("a")], [query("a"), everyday])] == [
         20,
         20,
@@ -221,7 +266,11 @@ def test_evidence_over_a_chunk_end_counts_for_its_beginning() -> None:
         build_chunk("Before. " + parts[0] + "and the second", 1),
         build_chunk("half in the next. After.", 2, ordinal=1),
     ]
-    queries, _ = attach_imported([ImportedQuery("q", ("".join(parts),))], chunks, [])
+    queries, _ = attach_imported(
+        [ImportedQuery("q", ("".join(parts),))],
+        chunks,
+        [],
+    )
     assert [imported.chunk_id for imported in queries] == [1]
 
 
@@ -248,7 +297,11 @@ def test_many_imports_agree_with_a_plain_search() -> None:
         for place, text in enumerate(texts)
     ]
     items = [ImportedQuery(f"q{n}", (" ".join(texts[n].split()[5:15]),)) for n in range(200)]
-    queries, rejected = attach_imported(items, chunks, [])
+    queries, rejected = attach_imported(
+        items,
+        chunks,
+        [],
+    )
     squeezed = ["".join(text.split()) for text in texts]
     expected = [
         next(i + 1 for i, text in enumerate(squeezed) if "".join(item.evidence[0].split()) in text)

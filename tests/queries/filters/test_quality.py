@@ -55,11 +55,26 @@ def corpus_checks(
     return build_checks(chunks, papers, "en", index)
 
 
-def ask(text: str, chunk: int = 1, document: int = 1, kind: QueryKind = "question") -> Query:
-    return Query(text, kind, chunk, document, "")
+def ask(
+    text: str,
+    chunk: int = 1,
+    document: int = 1,
+    kind: QueryKind = "question",
+) -> Query:
+    return Query(
+        text,
+        kind,
+        chunk,
+        document,
+        "",
+    )
 
 
-def reason(checks: list[Check], name: str, query: Query) -> str:
+def reason(
+    checks: list[Check],
+    name: str,
+    query: Query,
+) -> str:
     check = next(check for check in checks if check.name == name)
     detail = check.find_fault(query)
     if detail:
@@ -121,7 +136,11 @@ def test_the_margin_is_nothing_for_the_best_language_and_for_one_that_is_not_kno
         ("", "b", (0, 0)),
     ],
 )
-def test_the_longest_run_by_hand(text: str, source: str, expected: tuple[int, int]) -> None:
+def test_the_longest_run_by_hand(
+    text: str,
+    source: str,
+    expected: tuple[int, int],
+) -> None:
     assert longest_run(text, source) == expected
 
 
@@ -179,7 +198,11 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path) 
         ("Has the pump a valve?", False),
         ("What is photosynthesis?", False),
     ]:
-        left_out = reason(checks, "own words check", ask(text, chunk=4, document=2))
+        left_out = reason(
+            checks,
+            "own words check",
+            ask(text, chunk=4, document=2),
+        )
         assert (left_out == "") == passes, text
         assert passes or left_out.startswith(Reason.NOTHING_OWN.words)
     assert (
@@ -189,7 +212,11 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path) 
 
 
 def test_an_everyday_query_needs_no_word_of_its_document(tmp_path: Path) -> None:
-    checks = corpus_checks([ENGLISH, "Another text about something else."], [1, 2], tmp_path)
+    checks = corpus_checks(
+        [ENGLISH, "Another text about something else."],
+        [1, 2],
+        tmp_path,
+    )
     plain = "how frequently does somebody grease that machine"
     assert reason(checks, "own words check", ask(plain)).startswith(Reason.NOTHING_OWN.words)
     assert reason(checks, "own words check", ask(plain, kind="everyday")) == ""
@@ -250,7 +277,12 @@ def poor(request: Request, number: int) -> str:
     )
 
 
-SIX = {"backend": "endpoint", "prompt": "one-step", "per_chunk": 6, "kinds": ["question"]}
+SIX = {
+    "backend": "endpoint",
+    "prompt": "one-step",
+    "per_chunk": 6,
+    "kinds": ["question"],
+}
 
 
 def shares(events: list[Event]) -> dict[str, str]:
@@ -348,7 +380,11 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(
         ),
         6,
     )
-    completed = engine_here("queries", str(project.path), "--rejected")
+    completed = engine_here(
+        "queries",
+        str(project.path),
+        "--rejected",
+    )
     copied = [
         line
         for line in completed.stdout.splitlines()

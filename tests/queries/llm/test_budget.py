@@ -35,9 +35,19 @@ def never() -> None:
     pass
 
 
-def chunk(number: int, document: int, text: str = "") -> Chunk:
+def chunk(
+    number: int,
+    document: int,
+    text: str = "",
+) -> Chunk:
     digest = f"{number:064x}"
-    return build_chunk(text, number + 1, document, ordinal=number, content_hash=digest)
+    return build_chunk(
+        text,
+        number + 1,
+        document,
+        ordinal=number,
+        content_hash=digest,
+    )
 
 
 def groups(sizes: list[int], spread: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +63,12 @@ def groups(sizes: list[int], spread: float = 0.05) -> tuple[np.ndarray, np.ndarr
 def test_the_beginning_of_the_order_covers_what_the_first_files_do_not() -> None:
     vectors, of = groups([60, 12, 12, 12])
     chunks = [chunk(number, document=number // 10) for number in range(len(of))]
-    order, clusters = covering_order(chunks, vectors, 0, never)
+    order, clusters = covering_order(
+        chunks,
+        vectors,
+        0,
+        never,
+    )
     assert sorted(order) == list(range(len(of)))
     assert 4 <= clusters <= 10
     assert len(set(of[:clusters].tolist())) == 1, "the first files are all of one kind"
@@ -64,9 +79,18 @@ def test_the_beginning_of_the_order_covers_what_the_first_files_do_not() -> None
 
 def test_documents_take_turns_within_a_cluster() -> None:
     vectors, _ = groups([2])
-    same = np.repeat(vectors[:1], 9, axis=0)
+    same = np.repeat(
+        vectors[:1],
+        9,
+        axis=0,
+    )
     chunks = [chunk(number, document=number // 3) for number in range(9)]
-    order, _ = covering_order(chunks, same, 0, never)
+    order, _ = covering_order(
+        chunks,
+        same,
+        0,
+        never,
+    )
     assert [
         sorted(chunks[place].document_id for place in order[at : at + 3]) for at in (0, 3, 6)
     ] == [[0, 1, 2]] * 3
@@ -75,11 +99,26 @@ def test_documents_take_turns_within_a_cluster() -> None:
 def test_the_order_is_seeded_and_does_not_depend_on_the_order_of_the_chunks() -> None:
     vectors, _ = groups([5, 5, 5])
     chunks = [chunk(number, document=number) for number in range(15)]
-    order, _ = covering_order(chunks, vectors, 0, never)
-    back, _ = covering_order(chunks[::-1], vectors[::-1], 0, never)
+    order, _ = covering_order(
+        chunks,
+        vectors,
+        0,
+        never,
+    )
+    back, _ = covering_order(
+        chunks[::-1],
+        vectors[::-1],
+        0,
+        never,
+    )
     assert [14 - place for place in back] == order
     assert covering_order(chunks, vectors, 1, never)[0] != order
-    twice, _ = covering_order([*chunks, *chunks], np.concatenate([vectors, vectors]), 0, never)
+    twice, _ = covering_order(
+        [*chunks, *chunks],
+        np.concatenate([vectors, vectors]),
+        0,
+        never,
+    )
     assert twice == order, "a copy is asked about once"
     assert covering_order([], vectors[:0], 0, never) == ([], 0)
 
@@ -100,7 +139,11 @@ def test_word_vectors_by_hand() -> None:
 
 
 def test_a_budget_and_what_it_reaches_by_hand() -> None:
-    pace = Pace(chunks=3, seconds=6.0, queries=4)
+    pace = Pace(
+        chunks=3,
+        seconds=6.0,
+        queries=4,
+    )
     assert (pace.seconds_per_chunk, numbers(pace.summary())) == (2.0, [2.0, 1.3, 3])
     assert pace.chunks_within(Budget(8, 0), 100) == 6
     assert pace.chunks_within(Budget(8, 5.0), 100) == 3
@@ -122,7 +165,11 @@ def generated(
     }
 
 
-def pointed(make: Make, url: str, **more: Any) -> ProjectFolder:
+def pointed(
+    make: Make,
+    url: str,
+    **more: Any,
+) -> ProjectFolder:
     return make(**{"backend": "endpoint", "endpoint": url, "prompt": "one-step", **more})
 
 
@@ -184,7 +231,11 @@ def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make) 
         return Raw(body=json.dumps(completion(good(request, number))).encode(), wait=wait)
 
     with serving(script) as server:
-        project = pointed(asked_project, server.url, concurrency=2)
+        project = pointed(
+            asked_project,
+            server.url,
+            concurrency=2,
+        )
         watcher = threading.Thread(target=watch)
         watcher.start()
         begun = time.monotonic()
@@ -225,7 +276,11 @@ def test_hours_end_the_asking_and_what_was_spent_before_counts(asked_project: Ma
         return good(request, number)
 
     with serving(slow) as server:
-        project = pointed(asked_project, server.url, max_hours=0.5 / 3600)
+        project = pointed(
+            asked_project,
+            server.url,
+            max_hours=0.5 / 3600,
+        )
         choices = generated(project)
         request_count = len(server.requests)
         assert 1 <= request_count <= 3
@@ -249,7 +304,11 @@ def test_time_that_brought_no_answer_is_spent(asked_project: Make) -> None:
         return Raw(503)
 
     with serving(script) as server:
-        project = pointed(asked_project, server.url, max_hours=0.25 / 3600)
+        project = pointed(
+            asked_project,
+            server.url,
+            max_hours=0.25 / 3600,
+        )
         generated(project)
         assert len(server.requests) in (2, 4), "each chunk is tried twice, and there are six"
 
@@ -280,7 +339,11 @@ def test_a_stop_is_heard_while_chunks_are_put_in_order(
 
     monkeypatch.setattr(Analyzer, "analyse", analyse)
     with serving(good) as server:
-        project = pointed(asked_project, server.url, max_queries=4)
+        project = pointed(
+            asked_project,
+            server.url,
+            max_queries=4,
+        )
         with pytest.raises(CancelledError):
             generated(project, lambda: calls == 3)
         assert (calls, server.requests) == (3, [])

@@ -36,7 +36,11 @@ class InBatches:
 @pytest.fixture
 def encoder(monkeypatch: pytest.MonkeyPatch) -> InBatches:
     fake_encoder = InBatches()
-    monkeypatch.setattr(embedding, "load_encoder", lambda *_: fake_encoder)
+    monkeypatch.setattr(
+        embedding,
+        "load_encoder",
+        lambda *_: fake_encoder,
+    )
     monkeypatch.setattr(
         embedding,
         "chunk_vectors",

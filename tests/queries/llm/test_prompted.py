@@ -60,7 +60,12 @@ def chunk(text: str, *headings: str) -> Chunk:
     return build_chunk(text, 7, headings=headings)
 
 
-def ask(model: Scripted, text: str = TEXT, prompt: str = "two-step", per_chunk: int = 3) -> Answer:
+def ask(
+    model: Scripted,
+    text: str = TEXT,
+    prompt: str = "two-step",
+    per_chunk: int = 3,
+) -> Answer:
     return answer_about(
         PromptedWriter(model, prompt, per_chunk, 256), chunk(text, "Machines", "Pumps"), "Handbook"
     )
@@ -71,7 +76,13 @@ def as_json(**lists: list[dict[str, object]]) -> str:
 
 
 def event(context: str, **other: str) -> dict[str, object]:
-    return {"event": "A fact.", "topic": "facts", "type": "general", "context": context, **other}
+    return {
+        "event": "A fact.",
+        "topic": "facts",
+        "type": "general",
+        "context": context,
+        **other,
+    }
 
 
 def test_two_steps_give_a_question_per_fact_with_the_facts_words_as_evidence() -> None:
@@ -212,7 +223,11 @@ def test_complete_entries_of_a_truncated_answer_are_kept_and_the_last_is_listed_
 def test_a_question_that_was_cut_is_never_a_query() -> None:
     cut = as_json(questions=[{"evidence": PARTS[1], "question": "When was it bou"}])
     model = Scripted(lambda *_: Reply(cut, cut=True))
-    answer = ask(model, prompt="one-step", per_chunk=4)
+    answer = ask(
+        model,
+        prompt="one-step",
+        per_chunk=4,
+    )
     assert (answer.items, answer.problem) == ([], "")
     assert answer.dropped == [(Item("When was it bou", PARTS[1]), Reason.CUT)]
     assert [most for _, most, _ in model.asked] == [
@@ -265,7 +280,11 @@ def test_a_chunk_longer_than_the_context_is_sent_piece_by_piece_and_shares_the_q
         f"The machine number {n} stands in the hall number {n} of the works." for n in range(60)
     )
     model = Scripted(good, context=1500)
-    answer = ask(model, text, per_chunk=6)
+    answer = ask(
+        model,
+        text,
+        per_chunk=6,
+    )
     pieces = [
         passage({"messages": [{"content": message.user}]})
         for message, _, _ in model.asked
@@ -280,7 +299,12 @@ def test_a_chunk_longer_than_the_context_is_sent_piece_by_piece_and_shares_the_q
 
 def test_a_context_that_is_too_small_names_what_to_set() -> None:
     with fails(SettingsError, "context-too-small") as caught:
-        PromptedWriter(Scripted(good, context=700), "two-step", 3, 256)
+        PromptedWriter(
+            Scripted(good, context=700),
+            "two-step",
+            3,
+            256,
+        )
     assert "queries.context_tokens" in caught.value.to_do
 
 
@@ -304,7 +328,11 @@ def test_evidence_with_the_prompts_own_line_is_still_found_in_the_chunk() -> Non
         "evidence": "The heading = = = = = = = = = = of the chapter on pumps.",
         "question": "What is the chapter on?",
     }
-    answer = ask(Scripted(lambda *_: as_json(questions=[pair])), text, prompt="one-step")
+    answer = ask(
+        Scripted(lambda *_: as_json(questions=[pair])),
+        text,
+        prompt="one-step",
+    )
     assert [item.evidence for item in answer.items] == [text]
 
 
@@ -317,7 +345,11 @@ def test_no_value_brings_the_prompts_own_lines_along() -> None:
         return as_json(questions=[])
 
     model = Scripted(script)
-    answer_about(PromptedWriter(model, "two-step", 3, 256), chunk(TEXT, fence), f"Handbook {fence}")
+    answer_about(
+        PromptedWriter(model, "two-step", 3, 256),
+        chunk(TEXT, fence),
+        f"Handbook {fence}",
+    )
     assert [message.user.count(fence) for message, *_ in model.asked] == [2, 4]
 
 
@@ -332,7 +364,11 @@ def test_an_edited_prompt_that_cannot_be_filled_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: str, values: tuple[str, ...]
 ) -> None:
     (tmp_path / "p.txt").write_text(f"version 3\n[system]\nAsk.\n[user]\n{user}\n")
-    monkeypatch.setattr(prompts, "asset_path", lambda _name: tmp_path / "p.txt")
+    monkeypatch.setattr(
+        prompts,
+        "asset_path",
+        lambda _name: tmp_path / "p.txt",
+    )
     with fails(EngineError, "installation-incomplete", "assets/prompts/one-step.txt", *values):
         load_prompt.__wrapped__("one-step")
 
@@ -384,7 +420,11 @@ def test_a_short_chinese_sentence_is_evidence_and_a_short_english_one_is_not() -
         {"evidence": "公司成立于1998年。", "question": "公司何时成立?"},
         {"evidence": "It rained.", "question": "Did it rain?"},
     ]
-    answer = ask(Scripted(lambda *_: as_json(questions=pairs)), text, prompt="one-step")
+    answer = ask(
+        Scripted(lambda *_: as_json(questions=pairs)),
+        text,
+        prompt="one-step",
+    )
     assert [item.evidence for item in answer.items] == ["公司成立于1998年。"]
     assert [reason for _, reason in answer.dropped] == [Reason.SHORT]
 
@@ -420,7 +460,12 @@ def test_titles_and_headings_stay_on_one_line_and_short() -> None:
 
 def test_queries_of_several_kinds_are_requested_and_named() -> None:
     model = Scripted(good)
-    kinds: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
+    kinds: tuple[QueryKind, ...] = (
+        "question",
+        "keyword",
+        "title",
+        "claim",
+    )
     answer = answer_about(
         PromptedWriter(model, "two-step", 3, 256, kinds=kinds), chunk(TEXT), "Handbook"
     )
@@ -430,7 +475,13 @@ def test_queries_of_several_kinds_are_requested_and_named() -> None:
     )
     assert len({item.kind for item in answer.items}) == 3
     small = Scripted(good)
-    writer = PromptedWriter(small, "one-step", 3, 256, kinds=kinds)
+    writer = PromptedWriter(
+        small,
+        "one-step",
+        3,
+        256,
+        kinds=kinds,
+    )
     answers = [
         answer_about(writer, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)
     ]
@@ -444,12 +495,24 @@ def test_queries_of_several_kinds_are_requested_and_named() -> None:
     )
 
 
-ALL_KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim", "everyday")
+ALL_KINDS: tuple[QueryKind, ...] = (
+    "question",
+    "keyword",
+    "title",
+    "claim",
+    "everyday",
+)
 
 
 def test_every_second_query_is_an_everyday_one() -> None:
     model = Scripted(good)
-    writer = PromptedWriter(model, "two-step", 4, 256, kinds=ALL_KINDS)
+    writer = PromptedWriter(
+        model,
+        "two-step",
+        4,
+        256,
+        kinds=ALL_KINDS,
+    )
     text = f"{TEXT} It weighs two tons in all."
     answers = [
         answer_about(writer, chunk(f"{text} And {number} more."), "") for number in range(10)
@@ -460,13 +523,25 @@ def test_every_second_query_is_an_everyday_one() -> None:
 
 
 def test_everyday_queries_alone() -> None:
-    writer = PromptedWriter(Scripted(good), "two-step", 3, 256, kinds=("everyday",))
+    writer = PromptedWriter(
+        Scripted(good),
+        "two-step",
+        3,
+        256,
+        kinds=("everyday",),
+    )
     assert [item.kind for item in answer_about(writer, chunk(TEXT), "").items] == ["everyday"] * 3
 
 
 def test_a_small_model_has_a_prompt_of_its_own_for_everyday_queries() -> None:
     model = Scripted(good)
-    writer = PromptedWriter(model, "one-step", 3, 256, kinds=ALL_KINDS)
+    writer = PromptedWriter(
+        model,
+        "one-step",
+        3,
+        256,
+        kinds=ALL_KINDS,
+    )
     answers = [
         answer_about(writer, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)
     ]
@@ -498,7 +573,11 @@ def test_a_passage_too_long_for_the_second_step_is_cut_or_left_out() -> None:
 
     def passage_of_second_step(context: int) -> str:
         model = Scripted(good, context)
-        answer_about(PromptedWriter(model, "two-step", 3, 256), chunk(text), "")
+        answer_about(
+            PromptedWriter(model, "two-step", 3, 256),
+            chunk(text),
+            "",
+        )
         return next(
             passage(request)
             for request in map(as_request, model.asked)
@@ -512,7 +591,12 @@ def test_a_passage_too_long_for_the_second_step_is_cut_or_left_out() -> None:
         """The smallest context that is enough."""
         for context in range(800, 2000, 10):
             try:
-                PromptedWriter(Scripted(good, context), "two-step", 3, 256)
+                PromptedWriter(
+                    Scripted(good, context),
+                    "two-step",
+                    3,
+                    256,
+                )
             except SettingsError:
                 continue
             return context

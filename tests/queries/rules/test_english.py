@@ -77,7 +77,12 @@ def test_a_sentence_begins_in_lower_case_inside_a_question() -> None:
 
 def test_names_and_terms_of_several_words_are_asked_about_before_single_words() -> None:
     text = "The gear of the Orion reached a boundary layer, 12 bar and torque near Acme"
-    phrases = find_phrases(text, tokenize(text), TABLE, ENGLISH)
+    phrases = find_phrases(
+        text,
+        tokenize(text),
+        TABLE,
+        ENGLISH,
+    )
     assert "gear" in {phrase.text for phrase in phrases}
     nameable = [phrase.text for phrase in nameable_phrases(phrases)]
     assert nameable == ["Orion", "boundary layer", "Acme"]
@@ -85,7 +90,12 @@ def test_names_and_terms_of_several_words_are_asked_about_before_single_words() 
 
 def test_a_participle_alone_is_no_thing_to_ask_about() -> None:
     text = "Written to Acme, asking for a gear"
-    phrases = find_phrases(text, tokenize(text), TABLE, ENGLISH)
+    phrases = find_phrases(
+        text,
+        tokenize(text),
+        TABLE,
+        ENGLISH,
+    )
     assert [phrase.text for phrase in phrases] == ["Written", "Acme", "asking", "gear"]
     assert [phrase.text for phrase in nameable_phrases(phrases)] == ["Acme", "gear"]
 
@@ -112,7 +122,12 @@ def test_verbs(text, verb) -> None:
 
 def test_speed_is_no_past() -> None:
     text = "the wind tunnel speed of the model"
-    phrases = find_phrases(text, tokenize(text), TABLE, ENGLISH)
+    phrases = find_phrases(
+        text,
+        tokenize(text),
+        TABLE,
+        ENGLISH,
+    )
     assert [phrase.text for phrase in phrases] == ["wind tunnel speed", "model"]
 
 
@@ -169,7 +184,12 @@ def test_generalising_keeps_heads_surnames_and_codes() -> None:
 
 
 def test_synonyms_keep_the_form_and_leave_names() -> None:
-    text = paraphrase("Why was the lawsuit rejected?", TABLE, random.Random(1), share=1.0)
+    text = paraphrase(
+        "Why was the lawsuit rejected?",
+        TABLE,
+        random.Random(1),
+        share=1.0,
+    )
     assert text == "Why was the legal case turned down?"
     assert (
         paraphrase("The Company Study Group", TABLE, random.Random(1), share=1.0)
@@ -192,7 +212,11 @@ def test_verbs_are_replaced_in_the_same_form() -> None:
 
 
 def test_abbreviations_of_the_corpus_are_exchanged() -> None:
-    table = TermStatistics(10, {}, long_forms={"FCC": "Federal Communications Commission"})
+    table = TermStatistics(
+        10,
+        {},
+        long_forms={"FCC": "Federal Communications Commission"},
+    )
     variants = {
         paraphrase("rules of the FCC", table, random.Random(seed), share=0.0) for seed in range(20)
     }

@@ -58,12 +58,20 @@ CHUNKS = [
     build_chunk(text, place + 1, place // 2 + 1, ordinal=place % 2)
     for place, text in enumerate(TEXTS)
 ]
-TITLES = {1: "Orion-7 Inspection Report", 2: "vane_and_supplier_terms.pdf", 3: "Failure Log 2023"}
+TITLES = {
+    1: "Orion-7 Inspection Report",
+    2: "vane_and_supplier_terms.pdf",
+    3: "Failure Log 2023",
+}
 
 
 def test_evidence_stands_in_the_source_chunk_and_texts_are_distinct() -> None:
     by_id = {chunk.id: chunk for chunk in CHUNKS}
-    queries = generate(CHUNKS, TITLES, per_chunk=4)
+    queries = generate(
+        CHUNKS,
+        TITLES,
+        per_chunk=4,
+    )
     assert len(queries) >= 2 * len(CHUNKS)
     assert all(query.evidence and query.evidence in by_id[query.chunk_id].text for query in queries)
     assert all(query.document_id == by_id[query.chunk_id].document_id for query in queries)
@@ -88,14 +96,24 @@ def test_only_sampled_or_requested_chunks_are_read() -> None:
     assert set(read) == {chunk.id for chunk in counted}
     assert table == TermStatistics.from_chunks(counted)
     read.clear()
-    queries = generate(stored, TITLES, max_queries=2, statistics=table)
+    queries = generate(
+        stored,
+        TITLES,
+        max_queries=2,
+        statistics=table,
+    )
     assert queries == generate(CHUNKS, TITLES, max_queries=2, statistics=table)
     assert len(set(read)) == len({query.chunk_id for query in queries}) < len(CHUNKS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_can_be_generated_alone(kind) -> None:
-    queries = generate(CHUNKS, TITLES, kinds=(kind,), per_chunk=2)
+    queries = generate(
+        CHUNKS,
+        TITLES,
+        kinds=(kind,),
+        per_chunk=2,
+    )
     assert {query.kind for query in queries} == {kind}
     assert all(query.text.endswith("?") == (kind == "question") for query in queries)
 
@@ -107,9 +125,17 @@ def test_same_seed_same_queries_other_seed_others() -> None:
 
 def test_a_new_document_leaves_the_others_queries_alone() -> None:
     table = TermStatistics.from_chunks(CHUNKS)
-    before = generate(CHUNKS, TITLES, statistics=table)
+    before = generate(
+        CHUNKS,
+        TITLES,
+        statistics=table,
+    )
     more = [build_chunk("Solar panels on the roof of the depot feed the grid.", 99, 9), *CHUNKS]
-    after = generate(more, {**TITLES, 9: "Depot"}, statistics=table)
+    after = generate(
+        more,
+        {**TITLES, 9: "Depot"},
+        statistics=table,
+    )
     assert [query for query in after if query.document_id != 9] == before
     assert any(query.document_id == 9 for query in after)
 
@@ -129,7 +155,13 @@ def test_a_limit_is_spread_over_the_documents() -> None:
         )
         for number in range(2, 12)
     ]
-    queries = generate(many + one_each, {}, kinds=("keyword",), per_chunk=1, max_queries=11)
+    queries = generate(
+        many + one_each,
+        {},
+        kinds=("keyword",),
+        per_chunk=1,
+        max_queries=11,
+    )
     assert len(queries) == 11
     assert len({query.document_id for query in queries}) == 11
 
@@ -285,7 +317,11 @@ def test_real_news_give_mixed_queries_that_are_no_copies() -> None:
         build_chunk(row["text"], place + 1, documents[row["title"]], ordinal=place)
         for place, row in enumerate(rows)
     ]
-    queries = generate(source, {number: title for title, number in documents.items()}, per_chunk=3)
+    queries = generate(
+        source,
+        {number: title for title, number in documents.items()},
+        per_chunk=3,
+    )
     kinds = Counter(query.kind for query in queries)
     assert len(queries) > 2 * len(source)
     assert min(kinds[kind] for kind in KINDS) > 0.4 * len(source)
@@ -303,7 +339,11 @@ def test_real_news_give_mixed_queries_that_are_no_copies() -> None:
 
 def test_every_chunk_is_a_place_to_stop_at() -> None:
     checks = []
-    generate(CHUNKS, TITLES, check=lambda: checks.append(1))
+    generate(
+        CHUNKS,
+        TITLES,
+        check=lambda: checks.append(1),
+    )
     assert len(checks) == 2 * len(CHUNKS)  # once to count its words, once to write its queries
 
     def stop() -> None:

@@ -24,7 +24,11 @@ from engine.training.objectives import losses
 QUERIES = 6
 
 
-def make_student(tiny: ModelFolder, recipe: TrainingConfig, **changes: object) -> Student:
+def make_student(
+    tiny: ModelFolder,
+    recipe: TrainingConfig,
+    **changes: object,
+) -> Student:
     return moved(tiny, replace(recipe, **changes), 0.3)  # type: ignore[arg-type]
 
 
@@ -72,7 +76,12 @@ def test_equals_the_plain_step(
 def test_the_second_pass_repeats_the_dropout_of_the_first(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData
 ) -> None:
-    student = make_student(tiny, recipe, lora_dropout=0.3, model_dropout=True)
+    student = make_student(
+        tiny,
+        recipe,
+        lora_dropout=0.3,
+        model_dropout=True,
+    )
     rows = make_rows(student, data)
     batches = micro_batches([len(row) for row in rows], 100)
     student.training_mode()
@@ -145,8 +154,18 @@ def test_an_error_in_a_worker_reaches_the_caller() -> None:
 def test_workers_are_chosen_by_cores_memory_and_dropout(
     tiny: ModelFolder, recipe: TrainingConfig
 ) -> None:
-    cpu = Hardware("cpu", "float32", 8, ())
-    gpu = Hardware("cuda", "bfloat16", 8, ())
+    cpu = Hardware(
+        "cpu",
+        "float32",
+        8,
+        (),
+    )
+    gpu = Hardware(
+        "cuda",
+        "bfloat16",
+        8,
+        (),
+    )
     student = make_student(tiny, recipe)
     # Two layers × (8 × 32 + 4 × 64 + 2 × 2 × 256) values × 4 bytes; twice computed: two inputs and
     # one layer
@@ -160,7 +179,11 @@ def test_workers_are_chosen_by_cores_memory_and_dropout(
     assert choose_workers(student, recipe, cpu, available=2 * 3 * one)[:2] == (3, 1)
     assert choose_workers(student, recipe, cpu, available=1)[:2] == (1, 8)
     assert choose_workers(student, recipe, gpu, available=2 * 100 * one)[:2] == (1, 8)
-    with_dropout = make_student(tiny, recipe, lora_dropout=0.1)
+    with_dropout = make_student(
+        tiny,
+        recipe,
+        lora_dropout=0.1,
+    )
     assert choose_workers(with_dropout, recipe, cpu, available=2 * 100 * one)[:2] == (1, 8)
 
 
@@ -184,13 +207,21 @@ def test_gradients_are_summed_as_they_come(
     def watched(
         outputs: Tensor, inputs: Tensor | list[Tensor], *upstream: Tensor
     ) -> tuple[Tensor, ...]:
-        found = differentiate(outputs, inputs, *upstream)
+        found = differentiate(
+            outputs,
+            inputs,
+            *upstream,
+        )
         if upstream:  # else of the loss by the vectors
             alive.append(weakref.ref(found[0]))
         return found
 
     with pytest.MonkeyPatch.context() as patch, Workers(1) as workers:
-        patch.setattr(torch.autograd, "grad", watched)
+        patch.setattr(
+            torch.autograd,
+            "grad",
+            watched,
+        )
         compute_gradients(
             forward, student.working, batches, contrast, workers, keep_graphs=False, dropout=False
         )

@@ -16,7 +16,11 @@ from engine.training.config import TrainingConfig
 def test_the_doctor_counts_as_training_does(tiny: ModelFolder, longest: int) -> None:
     from engine.training.model.student import Student
 
-    student = Student(tiny, TrainingConfig(max_tokens=128), Hardware("cpu", "float32", 1, ()))
+    student = Student(
+        tiny,
+        TrainingConfig(max_tokens=128),
+        Hardware("cpu", "float32", 1, ()),
+    )
     for on in (False, True):
         estimate = model_size(tiny).graph_bytes_per_token(longest, 4, on)
         assert estimate == student.bytes_per_token(longest, checkpointing=on)

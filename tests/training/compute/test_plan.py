@@ -21,17 +21,36 @@ from engine.training.model.student import Student
 from engine.training.recipe import config_of
 from engine.training.trainer import train
 
-CPU = Hardware("cpu", "float32", 2, ())
-GPU = Hardware("cuda", "bfloat16", 2, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    2,
+    (),
+)
+GPU = Hardware(
+    "cuda",
+    "bfloat16",
+    2,
+    (),
+)
 GB = 2**30
 
 
 @pytest.fixture(scope="module")
 def student(tiny: ModelFolder) -> Student:
-    return Student(tiny, TrainingConfig(max_tokens=128), CPU)
+    return Student(
+        tiny,
+        TrainingConfig(max_tokens=128),
+        CPU,
+    )
 
 
-def plan(student: Student, hardware: Hardware, free: float, **changes: Any) -> Plan:
+def plan(
+    student: Student,
+    hardware: Hardware,
+    free: float,
+    **changes: Any,
+) -> Plan:
     return make_plan(
         student, replace(TrainingConfig(max_tokens=128), **changes), hardware, int(free)
     )
@@ -54,7 +73,11 @@ def test_a_cpu_with_room_computes_as_ever(student: Student) -> None:
 def test_checkpointing_where_a_micro_batch_does_not_fit(student: Student) -> None:
     needed = 1024 * student.bytes_per_token(128)
     assert not plan(student, CPU, 2 * needed).checkpointing
-    tight = plan(student, CPU, 2 * needed - 2)
+    tight = plan(
+        student,
+        CPU,
+        2 * needed - 2,
+    )
     assert tight.checkpointing
     assert tight.micro_batch_tokens == 1024
     assert "MB" in reported(tight)["gradient checkpointing"][1]
@@ -98,8 +121,16 @@ def test_free_memory_of_a_gpu_is_read_after_unused_memory_was_given_back(
     import torch
 
     held = [3 * GB]
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.clear())
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (8 * GB - sum(held), 8 * GB))
+    monkeypatch.setattr(
+        torch.cuda,
+        "empty_cache",
+        lambda: held.clear(),
+    )
+    monkeypatch.setattr(
+        torch.cuda,
+        "mem_get_info",
+        lambda _device: (8 * GB - sum(held), 8 * GB),
+    )
     assert free_memory(GPU) == 8 * GB
 
 
@@ -107,7 +138,12 @@ def test_training_reports_the_choices(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
 ) -> None:
     events: list[Event] = []
-    short = replace(recipe, steps=1, gradient_checkpointing="on", eval_every=0)
+    short = replace(
+        recipe,
+        steps=1,
+        gradient_checkpointing="on",
+        eval_every=0,
+    )
     train(Job(tiny, data, short, CPU, tmp_path, events.append, lambda: False))
     choices = {event.setting: event.value for event in events if isinstance(event, Choice)}
     assert choices["gradient checkpointing"] == "on"

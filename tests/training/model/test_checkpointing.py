@@ -78,7 +78,11 @@ def test_checkpointing_equals_the_plain_step(
 def test_checkpointing_repeats_the_dropout(
     model: ModelFolder, recipe: TrainingConfig, data: TrainingData
 ) -> None:
-    dropped = replace(recipe, lora_dropout=0.3, model_dropout=True)
+    dropped = replace(
+        recipe,
+        lora_dropout=0.3,
+        model_dropout=True,
+    )
     plain = moved(model, dropped, 0.2)
     thrifty = moved(model, dropped, 0.2)
     thrifty.checkpoint_blocks()

@@ -41,7 +41,11 @@ def states_and_gradients(model: Any) -> tuple[Tensor, dict[str, Tensor]]:
     states = model(IDS).last_hidden_state
     torch.manual_seed(2)
     parameters = lora_parameters(model)
-    found = torch.autograd.grad(states, list(parameters.values()), torch.randn_like(states))
+    found = torch.autograd.grad(
+        states,
+        list(parameters.values()),
+        torch.randn_like(states),
+    )
     return states.detach(), dict(zip(parameters, found, strict=True))
 
 
@@ -55,4 +59,8 @@ def test_states_and_gradients_are_those_of_peft(kind: str) -> None:
     torch.testing.assert_close(found, expected)
     assert min(gradient.abs().max() for gradient in by_peft.values()) > 1e-4
     for name, gradient in by_peft.items():
-        torch.testing.assert_close(gradients[name], gradient, msg=name)
+        torch.testing.assert_close(
+            gradients[name],
+            gradient,
+            msg=name,
+        )

@@ -18,7 +18,12 @@ from engine.training.data import TrainingData
 from engine.training.model.lora import lora_parameters, target_modules, write_adapter
 from engine.training.model.student import Student
 
-CPU = Hardware("cpu", "float32", 1, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    1,
+    (),
+)
 
 
 def architecture(kind: str) -> Any:
@@ -31,7 +36,11 @@ def architecture(kind: str) -> Any:
         "intermediate_size": 48,
         "vocab_size": 50,
     }
-    decoder = {**small, "num_key_value_heads": 1, "head_dim": 16}
+    decoder = {
+        **small,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+    }
     made: dict[str, Any] = {
         "bert": lambda: t.BertModel(t.BertConfig(**small)),
         "roberta": lambda: t.RobertaModel(t.RobertaConfig(**small)),
@@ -114,7 +123,11 @@ def test_only_lora_is_trainable(tiny: ModelFolder, recipe: TrainingConfig) -> No
 def test_masters_stay_float32_beside_bfloat16_weights(
     tiny: ModelFolder, recipe: TrainingConfig
 ) -> None:
-    student = Student(tiny, recipe, Hardware("cpu", "bfloat16", 1, ()))
+    student = Student(
+        tiny,
+        recipe,
+        Hardware("cpu", "bfloat16", 1, ()),
+    )
     assert {p.dtype for p in student.transformer.parameters()} == {torch.bfloat16}
     name, master = next(iter(student.masters.items()))
     before = master.detach().clone()
@@ -137,13 +150,21 @@ def test_a_saved_adapter_gives_the_students_vectors(
                 master.shape, generator=torch.Generator().manual_seed(number)
             )
     student.publish()
-    write_adapter(tmp_path / "adapter", student.adapter_settings, student.snapshot())
+    write_adapter(
+        tmp_path / "adapter",
+        student.adapter_settings,
+        student.snapshot(),
+    )
     with torch.no_grad():
         wanted = student.forward(student.chunk_rows(data.chunks[:20])).numpy()
     loaded = TransformerEncoder.load(
         tiny, adapter=tmp_path / "adapter", hardware=CPU
     ).encode_chunks(data.chunks[:20])
-    np.testing.assert_allclose(loaded, wanted, atol=5e-6)
+    np.testing.assert_allclose(
+        loaded,
+        wanted,
+        atol=5e-6,
+    )
     base = TransformerEncoder.load(tiny, hardware=CPU).encode_chunks(data.chunks[:20])
     assert np.abs(base - wanted).max() > 1e-2
     assert str(tiny.path) not in (tmp_path / "adapter" / "adapter_config.json").read_text()
@@ -153,7 +174,11 @@ def test_dropout_is_off_unless_the_recipe_has_it(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData
 ) -> None:
     def varies(**changes: Any) -> bool:
-        student = Student(tiny, replace(recipe, **changes), CPU)
+        student = Student(
+            tiny,
+            replace(recipe, **changes),
+            CPU,
+        )
         with torch.no_grad():
             for master in student.masters.values():
                 master += 0.1
@@ -171,7 +196,11 @@ def test_dropout_is_off_unless_the_recipe_has_it(
 def test_long_texts_are_cut_and_empty_ones_survive(
     tiny: ModelFolder, recipe: TrainingConfig
 ) -> None:
-    student = Student(tiny, replace(recipe, max_tokens=16), CPU)
+    student = Student(
+        tiny,
+        replace(recipe, max_tokens=16),
+        CPU,
+    )
     assert [len(row) for row in student.chunk_rows(["contract " * 50, "heat"])] == [16, 3]
     with torch.no_grad():
         norms = student.forward(student.chunk_rows(["", "\ud800", "heat"])).norm(dim=1)

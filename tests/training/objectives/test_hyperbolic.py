@@ -19,7 +19,11 @@ ORIGIN = torch.zeros(1, 2)
 
 
 def test_scores_are_negative_distances_by_hand() -> None:
-    found = distance_scores(NEAR, torch.cat([NEAR, ACROSS, ORIGIN]), 1.0)
+    found = distance_scores(
+        NEAR,
+        torch.cat([NEAR, ACROSS, ORIGIN]),
+        1.0,
+    )
     expected = [
         0.0,
         -math.log((25 + math.sqrt(481)) / 12),
@@ -31,7 +35,11 @@ def test_scores_are_negative_distances_by_hand() -> None:
 @pytest.mark.parametrize("curvature", [0.1, 1.0, 4.0])
 def test_scores_are_those_that_search_ranks_by(curvature: float) -> None:
     points = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
-    found = distance_scores(torch.from_numpy(points[:5]), torch.from_numpy(points[5:]), curvature)
+    found = distance_scores(
+        torch.from_numpy(points[:5]),
+        torch.from_numpy(points[5:]),
+        curvature,
+    )
     assert found.numpy() == pytest.approx(
         compute_scores(Lorentz(curvature), points[:5], points[5:]), abs=1e-5
     )
@@ -46,7 +54,11 @@ def test_entailment_by_hand(passage: Tensor, exterior: float) -> None:
     assert entailment(NEAR, passage, 1.0).item() == pytest.approx(
         max(0.0, exterior - aperture), abs=2e-3
     )
-    both = entailment(NEAR.repeat(2, 1), torch.cat([passage, 2 * NEAR]), 1.0)
+    both = entailment(
+        NEAR.repeat(2, 1),
+        torch.cat([passage, 2 * NEAR]),
+        1.0,
+    )
     assert both.item() == pytest.approx(max(0.0, exterior - aperture) / 2, abs=2e-3)
 
 

@@ -22,12 +22,21 @@ def test_listmle_by_hand() -> None:
 def test_listmle_equals_the_product_and_its_gradient() -> None:
     generator = torch.Generator().manual_seed(1)
     scores = torch.rand(4, 6, generator=generator) * 2 - 1
-    teacher = torch.rand(4, 6, generator=generator)
+    teacher = torch.rand(
+        4,
+        6,
+        generator=generator,
+    )
     candidates = torch.rand(4, 6, generator=generator) < 0.6
     candidates[:, 0] = True
     ours = scores.clone().requires_grad_()
     exact = scores.double().requires_grad_()
-    value = losses.listmle(ours, teacher, temperature=0.1, candidates=candidates)
+    value = losses.listmle(
+        ours,
+        teacher,
+        temperature=0.1,
+        candidates=candidates,
+    )
     likelihoods = []
     for row in range(4):
         places = [j for j in torch.argsort(-teacher[row]).tolist() if candidates[row, j]]
@@ -73,8 +82,16 @@ def test_plackett_luce_by_hand(smoothing: float) -> None:
 
 def test_plackett_luce_equals_torchs_cross_entropy() -> None:
     generator = torch.Generator().manual_seed(2)
-    scores = torch.rand(6, 9, generator=generator)
-    positives = torch.randint(9, (6,), generator=generator)
+    scores = torch.rand(
+        6,
+        9,
+        generator=generator,
+    )
+    positives = torch.randint(
+        9,
+        (6,),
+        generator=generator,
+    )
     ours = scores.clone().requires_grad_()
     theirs = scores.clone().requires_grad_()
     losses.plackett_luce(ours, positives, label_smoothing=0.3).backward()
@@ -97,7 +114,12 @@ def test_triplet_by_hand() -> None:
     scores = torch.tensor([[0.6, 0.5, 0.1, 0.9], [0.9, 0.2, 0.4, 0.0]])
     positives = torch.tensor([[True, False, False, False], [False, True, False, False]])
     negatives = torch.tensor([[False, True, True, False], [False, False, True, False]])
-    value = losses.triplet(scores, positives, negatives, margin=0.3)
+    value = losses.triplet(
+        scores,
+        positives,
+        negatives,
+        margin=0.3,
+    )
     assert value.item() == pytest.approx((0.2 + 0 + 0.5) / 3, abs=1e-6)
 
 
@@ -168,6 +190,10 @@ def test_every_loss_stays_finite_where_chunks_are_masked() -> None:
     ]
     for value in values:
         assert value.dtype == torch.float32
-        (gradient,) = torch.autograd.grad(value, scores, retain_graph=True)
+        (gradient,) = torch.autograd.grad(
+            value,
+            scores,
+            retain_graph=True,
+        )
         assert torch.isfinite(value)
         assert torch.isfinite(gradient).all()

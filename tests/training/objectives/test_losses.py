@@ -30,7 +30,11 @@ def test_listnet_is_the_mean_over_queries() -> None:
 def test_listnet_sees_only_candidates() -> None:
     scores = torch.tensor([[0.3, 0.9, 0.1]], requires_grad=True)
     teacher = torch.tensor([[2.0, 50.0, 1.0]])
-    loss = losses.listnet(scores, teacher, candidates=torch.tensor([[True, False, True]]))
+    loss = losses.listnet(
+        scores,
+        teacher,
+        candidates=torch.tensor([[True, False, True]]),
+    )
     alone = losses.listnet(torch.tensor([[0.3, 0.1]]), torch.tensor([[2.0, 1.0]]))
     assert loss.item() == pytest.approx(alone.item(), abs=1e-6)
     loss.backward()
@@ -53,7 +57,11 @@ def test_listnet_gradient_equals_sentence_transformers(seed: int) -> None:
     theirs = given.clone().requires_grad_()
     scores = (ours[:1] * ours[1:]).sum(2).T  # (5, 7)
     losses.listnet(scores, bm25 / alpha, temperature=tau).backward()
-    oracle = DistillKLDivLoss(Precomputed(), student_temperature=tau, teacher_temperature=alpha)
+    oracle = DistillKLDivLoss(
+        Precomputed(),
+        student_temperature=tau,
+        teacher_temperature=alpha,
+    )
     oracle.similarity_fct = lambda a, b: (a * b).sum(1)
     oracle([{"vectors": column} for column in theirs], bm25).backward()
     assert ours.grad is not None
@@ -65,7 +73,11 @@ def test_listnet_gradient_equals_sentence_transformers(seed: int) -> None:
 
 def test_listnet_survives_half_precision_scores() -> None:
     scores = torch.tensor([[1.0, -1.0]], dtype=torch.bfloat16)
-    value = losses.listnet(scores, torch.tensor([[0.0, 60.0]]), temperature=0.01)
+    value = losses.listnet(
+        scores,
+        torch.tensor([[0.0, 60.0]]),
+        temperature=0.01,
+    )
     assert value.dtype == torch.float32
     assert value.item() == pytest.approx(200.0, abs=1e-3)
 
@@ -99,7 +111,11 @@ def test_entropy_target_is_met_per_query_whatever_the_scale() -> None:
 def test_entropy_target_counts_candidates_only() -> None:
     teacher = torch.tensor([[9.0, 5.0, 1.0, 100.0]])
     candidates = torch.tensor([[True, True, True, False]])
-    target = losses.target_logits(teacher, candidates, target_entropy=0.7)
+    target = losses.target_logits(
+        teacher,
+        candidates,
+        target_entropy=0.7,
+    )
     assert losses.entropy(target).item() == pytest.approx(0.7, abs=1e-3)
     assert torch.softmax(target, 1)[0, 3].item() == 0.0
 
@@ -122,7 +138,11 @@ def test_infonce_counts_relabelled_chunks_as_positives() -> None:
     # exp(score/τ): 2, 1, 1; the first two are positives: −(ln(2/4) + ln(1/4))/2.
     scores = 0.05 * torch.log(torch.tensor([[2.0, 1.0, 1.0]]))
     relabelled = torch.tensor([[True, False, False]])
-    value = losses.infonce(scores, torch.tensor([1]), relabelled=relabelled)
+    value = losses.infonce(
+        scores,
+        torch.tensor([1]),
+        relabelled=relabelled,
+    )
     assert value.item() == pytest.approx(-(math.log(2 / 4) + math.log(1 / 4)) / 2, abs=1e-5)
     nobody = torch.zeros_like(relabelled)
     alone = losses.infonce(scores, torch.tensor([1]))

@@ -52,13 +52,22 @@ def test_mixture_by_hand() -> None:
         ("infonce", "mixture", "bm25", False),  # it learns from no teacher
     ],
 )
-def test_which_teacher_is_used(objective: str, teacher: str, used: str, base: bool) -> None:
+def test_which_teacher_is_used(
+    objective: str,
+    teacher: str,
+    used: str,
+    base: bool,
+) -> None:
     config = replace(TrainingConfig(), **{"objective": objective, "teacher": teacher})
     assert (config.used_teacher, config.needs_base) == (used, base)
 
 
 def test_false_negatives_want_the_teacher() -> None:
-    config = TrainingConfig(objective="infonce", teacher="mixture", false_negatives="drop")
+    config = TrainingConfig(
+        objective="infonce",
+        teacher="mixture",
+        false_negatives="drop",
+    )
     assert (config.used_teacher, config.needs_base) == ("mixture", True)
     assert not TrainingConfig(teacher_bm25_weight=1.0).needs_base
 
@@ -72,7 +81,11 @@ def test_every_teacher_of_a_batch() -> None:
     )
     mixture = Teacher(TrainingConfig(teacher="mixture"), BASE, None, "cpu").logits(batch)
     assert torch.allclose(mixture, bm25 / 4 + 10 * cosines)
-    config = TrainingConfig(teacher="cross-encoder", cross_encoder="x", teacher_temperature=4.0)
+    config = TrainingConfig(
+        teacher="cross-encoder",
+        cross_encoder="x",
+        teacher_temperature=4.0,
+    )
     scored = Teacher(config, None, lambda batch: batch.bm25 + 1, "cpu").logits(batch)
     assert torch.allclose(scored, (bm25 + 1) / 4)
 

@@ -21,7 +21,12 @@ from engine.training.model.student import Student
 from engine.training.pretraining.loop import describe_new_head
 from engine.training.trainer import TrainResult
 
-CPU = Hardware("cpu", "float32", 2, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    2,
+    (),
+)
 pytestmark = pytest.mark.usefixtures("every_step_is_reported")
 Pretrain = Callable[..., TrainResult]
 
@@ -70,7 +75,11 @@ def test_a_fresh_head_learns_alone_at_first(
     )
     assert choice.value == "a new one"
     assert "2 steps" in choice.reason
-    late = go(masked, "late", given=bare)
+    late = go(
+        masked,
+        "late",
+        given=bare,
+    )
     assert any(value.any() for name, value in adapter(late).items() if "lora_B" in name)
 
 
@@ -111,7 +120,13 @@ def test_the_models_own_head_is_used(
     go: Pretrain, masked: TrainingConfig, bare: TrainingData, with_head: ModelFolder
 ) -> None:
     asked = After(1)
-    result = go(masked, emit=asked.listen, given=bare, model=with_head, should_finish=asked)
+    result = go(
+        masked,
+        emit=asked.listen,
+        given=bare,
+        model=with_head,
+        should_finish=asked,
+    )
     (choice,) = (
         e for e in asked.reported if isinstance(e, Choice) and e.setting == "head for masked words"
     )
@@ -154,7 +169,11 @@ def test_the_best_of_several_checks_is_kept(go: Pretrain, masked: TrainingConfig
 
 def test_before_fine_tuning_nothing_is_measured(go: Pretrain, masked: TrainingConfig) -> None:
     reported: list[Event] = []
-    result = go(masked, emit=reported.append, method="PT-FT")
+    result = go(
+        masked,
+        emit=reported.append,
+        method="PT-FT",
+    )
     assert not any(isinstance(event, HeldOut) for event in reported)
     assert (result.steps, result.best_step, result.best_ndcg_at_10) == (10, 10, None)
 
@@ -204,12 +223,27 @@ def test_broken_off_it_ends_as_an_unbroken_one(
     go: Pretrain, masked: TrainingConfig, stop: int, dropout: float
 ) -> None:
     """Within the steps of the head alone (1), at their end (2), and after."""
-    whole = go(masked, "whole", lora_dropout=dropout)
+    whole = go(
+        masked,
+        "whole",
+        lora_dropout=dropout,
+    )
     asked = After(stop)
     with fails(CancelledError, "cancelled", f"{stop} of 10"):
-        go(masked, "broken", emit=asked.listen, should_stop=asked, lora_dropout=dropout)
+        go(
+            masked,
+            "broken",
+            emit=asked.listen,
+            should_stop=asked,
+            lora_dropout=dropout,
+        )
     reported: list[Event] = []
-    resumed = go(masked, "broken", emit=reported.append, lora_dropout=dropout)
+    resumed = go(
+        masked,
+        "broken",
+        emit=reported.append,
+        lora_dropout=dropout,
+    )
     assert min(event.step for event in reported if isinstance(event, TrainStep)) == stop + 1
     assert same(adapter(whole), adapter(resumed))
     assert whole.history == resumed.history
@@ -225,7 +259,11 @@ def test_killed_it_goes_on_from_its_last_checkpoint(go: Pretrain, masked: Traini
     with pytest.raises(KeyboardInterrupt):
         go(masked, "killed", emit=die)
     reported: list[Event] = []
-    resumed = go(masked, "killed", emit=reported.append)
+    resumed = go(
+        masked,
+        "killed",
+        emit=reported.append,
+    )
     assert (
         min(event.step for event in reported if isinstance(event, TrainStep)) == 7
     )  # a checkpoint every 3 steps
@@ -239,5 +277,9 @@ def test_what_is_done_is_not_done_again_and_other_settings_are(
     reported: list[Event] = []
     assert same(adapter(first), adapter(go(masked, emit=reported.append)))
     assert not any(isinstance(event, TrainStep) for event in reported)
-    go(masked, emit=reported.append, mask_share=0.3)
+    go(
+        masked,
+        emit=reported.append,
+        mask_share=0.3,
+    )
     assert [event.step for event in reported if isinstance(event, TrainStep)] == list(range(1, 11))

@@ -20,7 +20,12 @@ from engine.training.pretraining.masked_batches import (
 )
 
 MASK = 4
-CPU = Hardware("cpu", "float32", 1, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    1,
+    (),
+)
 ORDINARY = np.arange(5, 1000)
 
 
@@ -72,7 +77,11 @@ def test_whole_words_are_chosen_and_others_are_left() -> None:
     words = words_of(lengths)
     ids = np.arange(len(words)) + 2000
     for seed in range(50):
-        text = rule().apply(ids, words, np.random.default_rng(seed))
+        text = rule().apply(
+            ids,
+            words,
+            np.random.default_rng(seed),
+        )
         assert len(text.places) in (29, 30)  # 15 % of 200; the last word may not fit
         assert words[text.places].min() >= 0
         for word in set(words[text.places].tolist()):
@@ -93,10 +102,18 @@ def test_every_word_has_its_turn() -> None:
 
 
 def test_short_texts_give_up_one_token_and_texts_without_words_none() -> None:
-    text = rule().apply(np.array([2, 50, 51, 52, 3]), words_of([3]), np.random.default_rng(0))
+    text = rule().apply(
+        np.array([2, 50, 51, 52, 3]),
+        words_of([3]),
+        np.random.default_rng(0),
+    )
     assert len(text.places) == 1
     assert 1 <= text.places[0] <= 3
-    nothing = rule().apply(np.array([2, 3]), np.array([-1, -1]), np.random.default_rng(0))
+    nothing = rule().apply(
+        np.array([2, 3]),
+        np.array([-1, -1]),
+        np.random.default_rng(0),
+    )
     assert len(nothing.places) == 0
     assert nothing.ids.tolist() == [2, 3]
 
@@ -125,11 +142,24 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def student(tiny: ModelFolder) -> Student:
-    return Student(tiny, TrainingConfig(lora_rank=2), CPU)
+    return Student(
+        tiny,
+        TrainingConfig(lora_rank=2),
+        CPU,
+    )
 
 
-def batches(student: Student, recipe: TrainingConfig, texts: list[str] = TEXTS) -> MaskedBatches:
-    return MaskedBatches(student, texts, recipe, lambda: None)
+def batches(
+    student: Student,
+    recipe: TrainingConfig,
+    texts: list[str] = TEXTS,
+) -> MaskedBatches:
+    return MaskedBatches(
+        student,
+        texts,
+        recipe,
+        lambda: None,
+    )
 
 
 def test_special_and_unknown_tokens_are_never_hidden(
@@ -148,7 +178,11 @@ def test_special_and_unknown_tokens_are_never_hidden(
 
 def test_a_corpus_without_a_known_word_is_refused(student: Student, recipe: TrainingConfig) -> None:
     with fails(TooLittleTextError, "too-little-to-train"):
-        batches(student, recipe, ["☃", ""])
+        batches(
+            student,
+            recipe,
+            ["☃", ""],
+        )
 
 
 def test_random_tokens_are_no_special_ones(student: Student, recipe: TrainingConfig) -> None:
@@ -184,7 +218,11 @@ def test_a_chunk_is_tokenised_once(
 
 def test_every_chunk_is_seen_once_in_an_epoch(student: Student, recipe: TrainingConfig) -> None:
     texts = [f"court {n}" for n in range(12)]
-    found = batches(student, replace(recipe, pretrain_chunks_per_step=4), texts)
+    found = batches(
+        student,
+        replace(recipe, pretrain_chunks_per_step=4),
+        texts,
+    )
     rows = []
     for step in range(3):
         for text in found.batch(step):
@@ -202,8 +240,16 @@ def test_a_prompt_is_never_hidden(recipe: TrainingConfig, tmp_path) -> None:
     folder = build_tiny_model(tmp_path / "prompted")
     prompts = {"prompts": {"document": "law court: "}, "default_prompt_name": None}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
-    student = Student(resolve_model(str(folder)), recipe, CPU)
-    found = batches(student, replace(recipe, mask_share=0.9), ["heat speed sound market"])
+    student = Student(
+        resolve_model(str(folder)),
+        recipe,
+        CPU,
+    )
+    found = batches(
+        student,
+        replace(recipe, mask_share=0.9),
+        ["heat speed sound market"],
+    )
     assert student.chunk_prompt_length == 4  # [CLS] law court :
     for step in range(20):
         (text,) = found.batch(step)

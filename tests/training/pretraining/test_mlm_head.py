@@ -21,7 +21,12 @@ from engine.training.pretraining.masked_batches import MaskedText
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
 from engine.training.trainer import TrainResult
 
-CPU = Hardware("cpu", "float32", 2, ())
+CPU = Hardware(
+    "cpu",
+    "float32",
+    2,
+    (),
+)
 Pretrain = Callable[..., TrainResult]
 
 
@@ -35,7 +40,11 @@ def test_scores_equal_those_of_the_whole_model(
 
     whole = AutoModelForMaskedLM.from_pretrained(str(with_head.path)).eval()
     student = Student(with_head, masked, CPU)
-    head = MaskedLanguageHead(student, np.zeros(whole.config.vocab_size, int), 0)
+    head = MaskedLanguageHead(
+        student,
+        np.zeros(whole.config.vocab_size, int),
+        0,
+    )
     assert not head.fresh
     rows = student.chunk_rows(["contract party law", "heat", "sound market share company report"])
     longest = max(map(len, rows))
@@ -43,7 +52,12 @@ def test_scores_equal_those_of_the_whole_model(
     with torch.no_grad():
         wanted = whole(input_ids=ids, attention_mask=(ids != 0).long()).logits[ids != 0]
         found = head.scores(student.token_states(rows))
-    torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        found,
+        wanted,
+        atol=2e-5,
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +70,12 @@ def test_heads_of_other_architectures(kind: str, tmp_path: Path) -> None:
     import transformers
 
     if kind == "DistilBert":
-        names = {"dim": 32, "n_layers": 1, "n_heads": 2, "hidden_dim": 48}
+        names = {
+            "dim": 32,
+            "n_layers": 1,
+            "n_heads": 2,
+            "hidden_dim": 48,
+        }
     else:
         names = {
             "hidden_size": 32,
@@ -65,7 +84,11 @@ def test_heads_of_other_architectures(kind: str, tmp_path: Path) -> None:
             "intermediate_size": 48,
         }
     torch.manual_seed(1)
-    config = getattr(transformers, f"{kind}Config")(vocab_size=60, pad_token_id=1, **names)
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=60,
+        pad_token_id=1,
+        **names,
+    )
     whole = getattr(transformers, f"{kind}ForMaskedLM")(config).eval()
     with torch.no_grad():
         for parameter in whole.parameters():
@@ -116,7 +139,11 @@ def test_the_decoder_is_the_frozen_word_embeddings(
     tiny: ModelFolder, masked: TrainingConfig
 ) -> None:
     student = Student(tiny, masked, CPU)
-    head = MaskedLanguageHead(student, np.zeros(student.transformer.config.vocab_size, int), 0)
+    head = MaskedLanguageHead(
+        student,
+        np.zeros(student.transformer.config.vocab_size, int),
+        0,
+    )
     width = 32
     size = student.transformer.config.vocab_size
     shapes = sorted(tuple(value.shape) for value in head.masters.values())
@@ -128,8 +155,16 @@ def test_the_decoder_is_the_frozen_word_embeddings(
 
 
 def test_a_head_follows_the_students_precision(tiny: ModelFolder, masked: TrainingConfig) -> None:
-    student = Student(tiny, masked, Hardware("cpu", "bfloat16", 1, ()))
-    head = MaskedLanguageHead(student, np.zeros(student.transformer.config.vocab_size, int), 0)
+    student = Student(
+        tiny,
+        masked,
+        Hardware("cpu", "bfloat16", 1, ()),
+    )
+    head = MaskedLanguageHead(
+        student,
+        np.zeros(student.transformer.config.vocab_size, int),
+        0,
+    )
     assert {value.dtype for value in head.masters.values()} == {torch.float32}
     assert {value.dtype for value in head.working} == {torch.bfloat16}
     with torch.no_grad():
@@ -150,7 +185,11 @@ def test_loss_and_gradients_by_hand_and_padding_does_not_count(
     from transformers import AutoModelForMaskedLM
 
     student = Student(with_head, masked, CPU)
-    head = MaskedLanguageHead(student, np.zeros(student.transformer.config.vocab_size, int), 0)
+    head = MaskedLanguageHead(
+        student,
+        np.zeros(student.transformer.config.vocab_size, int),
+        0,
+    )
     student.load({name: value + 0.05 for name, value in student.snapshot().items()})
     texts = [
         MaskedText(np.array([2, 4, 30, 31, 3]), np.array([1]), np.array([29])),
@@ -172,12 +211,30 @@ def test_loss_and_gradients_by_hand_and_padding_does_not_count(
     gradients = torch.autograd.grad(wanted, student.working)
     for budget in (1, 40, 10_000):
         with Workers(2) as workers:
-            value, found = masked_gradients(student, head, texts, workers, budget)
+            value, found = masked_gradients(
+                student,
+                head,
+                texts,
+                workers,
+                budget,
+            )
         assert value == pytest.approx(wanted.item(), rel=1e-5)
         for one, other in zip(found, gradients, strict=False):
-            torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-3)
+            torch.testing.assert_close(
+                one,
+                other,
+                atol=1e-6,
+                rtol=1e-3,
+            )
     with Workers(1) as workers:
-        value, found = masked_gradients(student, head, texts, workers, 40, head_alone=True)
+        value, found = masked_gradients(
+            student,
+            head,
+            texts,
+            workers,
+            40,
+            head_alone=True,
+        )
     assert value == pytest.approx(wanted.item(), rel=1e-5)
     assert [gradient.shape for gradient in found] == [
         master.shape for master in head.masters.values()
@@ -191,4 +248,9 @@ def test_token_states_leave_padding_out(tiny: ModelFolder, masked: TrainingConfi
         together = student.token_states(rows)
         apart = torch.cat([student.token_states([row]) for row in rows])
     assert len(together) == sum(map(len, rows))
-    torch.testing.assert_close(together, apart, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        together,
+        apart,
+        atol=1e-5,
+        rtol=1e-4,
+    )

@@ -27,7 +27,12 @@ def refuse_outside(name: str) -> LeftOut | None:
     has_drive = path[1:3] == ":/"
     if path.startswith("/") or has_drive or ".." in path.split("/"):
         reason = "its name leads out of the archive"
-        return LeftOut(path.strip("/"), "quarantined", "refused", reason)
+        return LeftOut(
+            path.strip("/"),
+            "quarantined",
+            "refused",
+            reason,
+        )
     return None
 
 

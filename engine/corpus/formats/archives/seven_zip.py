@@ -53,7 +53,12 @@ class SevenZipReader:
                     accepted.append(member)
             if are_all_hidden:
                 raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
-            yield from _unpack(file, password, accepted, max_batch_size=self._limits.member)
+            yield from _unpack(
+                file,
+                password,
+                accepted,
+                max_batch_size=self._limits.member,
+            )
 
 
 READER = SevenZipReader()
@@ -71,7 +76,11 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
     for password in (None, *known_passwords()):
         file.seek(0)
         try:
-            archive = SevenZipFile(file, "r", password=password)
+            archive = SevenZipFile(
+                file,
+                "r",
+                password=password,
+            )
             if not archive.needs_password():
                 return archive, password
             if password is not None and _fits(password, file, archive):
@@ -91,7 +100,11 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
     raise UnreadableFileError(path, explain_lock(), "encrypted")
 
 
-def _fits(password: str, file: IO[bytes], archive: Any) -> bool:
+def _fits(
+    password: str,
+    file: IO[bytes],
+    archive: Any,
+) -> bool:
     """Return whether a password unpacks the smallest file of an archive that is not empty.
 
     Any password does if all files are empty.
@@ -99,16 +112,29 @@ def _fits(password: str, file: IO[bytes], archive: Any) -> bool:
     py7zr opens an archive with any password, unless its list of files is encrypted, too.
     """
     files = [member for member in archive.files if not member.is_directory and member.uncompressed]
-    smallest = min(files, key=lambda member: member.uncompressed, default=None)
+    smallest = min(
+        files,
+        key=lambda member: member.uncompressed,
+        default=None,
+    )
     if smallest is None:
         return True
     if smallest.uncompressed > LIMITS.member:
         return False
-    unpacked = _unpack(file, password, [smallest], max_batch_size=LIMITS.member)
+    unpacked = _unpack(
+        file,
+        password,
+        [smallest],
+        max_batch_size=LIMITS.member,
+    )
     return isinstance(next(unpacked, None), Member)
 
 
-def _refuse(member: Any, archive_size: int, budget: UnpackBudget) -> LeftOut | None:
+def _refuse(
+    member: Any,
+    archive_size: int,
+    budget: UnpackBudget,
+) -> LeftOut | None:
     """Return why a member must not be unpacked, None if it may be, or if it is hidden.
 
     `member` is py7zr's ArchiveFile. `archive_size` is the number of bytes of the whole archive,
@@ -160,7 +186,11 @@ def _unpack(
         yield from _unpack_batch(file, password, batch)
 
 
-def _unpack_batch(file: IO[bytes], password: str | None, batch: Sequence[Any]) -> Iterator[Finding]:
+def _unpack_batch(
+    file: IO[bytes],
+    password: str | None,
+    batch: Sequence[Any],
+) -> Iterator[Finding]:
     """Yield each file of a batch, or report that it is damaged if some of its bytes are missing."""
     from py7zr import SevenZipFile
 
@@ -183,4 +213,9 @@ def _unpack_batch(file: IO[bytes], password: str | None, batch: Sequence[Any]) -
             yield Member(member.filename, data)
         else:
             reason = describe_damage(failure or "it ends too early")
-            yield LeftOut(member.filename, "quarantined", "damaged", reason)
+            yield LeftOut(
+                member.filename,
+                "quarantined",
+                "damaged",
+                reason,
+            )

@@ -68,9 +68,21 @@ class TarReader:
             content = BufferedReader(stream)
             budget = UnpackBudget(self._limits)
             if compression and not _is_archive(stream.head):
-                yield _read_single_file(path, content, packed_size, compression, budget)
+                yield _read_single_file(
+                    path,
+                    content,
+                    packed_size,
+                    compression,
+                    budget,
+                )
             else:
-                yield from _read_members(path, content, packed_size, compression, budget)
+                yield from _read_members(
+                    path,
+                    content,
+                    packed_size,
+                    compression,
+                    budget,
+                )
 
 
 READER = TarReader()
@@ -206,10 +218,19 @@ def _read_members(
     except _list_errors(compression) as error:
         if are_all_hidden:
             raise UnreadableFileError(path, describe_damage(error)) from error
-        yield LeftOut(_REST, "quarantined", "damaged", describe_damage(error))
+        yield LeftOut(
+            _REST,
+            "quarantined",
+            "damaged",
+            describe_damage(error),
+        )
         return
     if are_all_hidden:
-        raise UnreadableFileError(path, HIDDEN_ONLY if has_files else NO_FILES, "empty")
+        raise UnreadableFileError(
+            path,
+            HIDDEN_ONLY if has_files else NO_FILES,
+            "empty",
+        )
 
 
 def _read_member(

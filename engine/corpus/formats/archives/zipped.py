@@ -55,7 +55,12 @@ class ZipReader:
             budget = UnpackBudget(self._limits)
             are_all_hidden = True
             for member, name in zip(members, _decode_names(members), strict=True):
-                finding = _read_member(archive, member, name, budget)
+                finding = _read_member(
+                    archive,
+                    member,
+                    name,
+                    budget,
+                )
                 if finding is not None:
                     are_all_hidden = False
                     if isinstance(finding, Member):
@@ -85,9 +90,19 @@ def _read_member(
     if member.flag_bits & _ENCRYPTED:
         passwords = known_passwords()
     try:
-        content = _unpack_with_passwords(archive, member, budget.max_member_size, passwords)
+        content = _unpack_with_passwords(
+            archive,
+            member,
+            budget.max_member_size,
+            passwords,
+        )
         if content is None:
-            return LeftOut(name, "quarantined", "encrypted", explain_lock())
+            return LeftOut(
+                name,
+                "quarantined",
+                "encrypted",
+                explain_lock(),
+            )
         return Member(name, content)
     except OverflowError:
         return budget.report_too_large(name)
@@ -98,7 +113,12 @@ def _read_member(
         raise
     # A damaged archive may lead to any error.
     except Exception as error:
-        return LeftOut(name, "quarantined", "damaged", describe_damage(error))
+        return LeftOut(
+            name,
+            "quarantined",
+            "damaged",
+            describe_damage(error),
+        )
 
 
 def _unpack_with_passwords(

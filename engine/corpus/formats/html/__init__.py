@@ -109,7 +109,12 @@ _ORIGINS: dict[str, Origin] = {
 # An element with this many pieces of text (see `read_line`) holds more than a phrase.
 _MAX_MARKED_PIECES = 100
 # How an `<ol type=…>` counts.
-_LIST_FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+_LIST_FIGURES = {
+    "a": "lowerLetter",
+    "A": "upperLetter",
+    "i": "lowerRoman",
+    "I": "upperRoman",
+}
 
 
 class HtmlReader:
@@ -227,7 +232,11 @@ def _find_marked(page: ParsedPage) -> Iterator[Marked]:
             continue
         text = read_line(element, _MAX_MARKED_PIECES)
         if text:
-            yield Marked(origin, text, clean(element.get("href")))
+            yield Marked(
+                origin,
+                text,
+                clean(element.get("href")),
+            )
 
 
 def _render(page: ParsedPage) -> Text:

@@ -122,7 +122,12 @@ class Element:
 
     __slots__ = ("attributes", "contents", "name", "parent")
 
-    def __init__(self, name: str, attributes: dict[str, str], parent: Element | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        attributes: dict[str, str],
+        parent: Element | None,
+    ) -> None:
         self.name = name
         self.attributes = attributes
         self.parent = parent
@@ -157,7 +162,11 @@ class _TreeBuilder:
     """
 
     def __init__(self) -> None:
-        self._current = Element("", {}, None)
+        self._current = Element(
+            "",
+            {},
+            None,
+        )
         self._page = ParsedPage(self._current, [self._current])
         # How many of the elements around the current place are `_TEXTLESS`.
         self._textless_depth = 0
@@ -170,7 +179,11 @@ class _TreeBuilder:
         """Begin an element."""
         if name == "template" and not _SHADOW_ROOTS.isdisjoint(attributes):
             name = "div"
-        element = Element(name, dict(attributes) if attributes else {}, self._current)
+        element = Element(
+            name,
+            dict(attributes) if attributes else {},
+            self._current,
+        )
         self._current.contents.append(element)
         self._page.elements.append(element)
         self._current = element
@@ -185,7 +198,11 @@ class _TreeBuilder:
     def _begin_style(self, element: Element) -> None:
         """Note the style of an element if it differs from the style around it."""
         css = element.get("style")
-        outer = _TextStyle(element, is_raised=False, symbol_font="")
+        outer = _TextStyle(
+            element,
+            is_raised=False,
+            symbol_font="",
+        )
         if self._styles:
             outer = self._styles[-1]
         is_raised = outer.is_raised or element.name == "sup"

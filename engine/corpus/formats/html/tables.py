@@ -18,7 +18,14 @@ _MAX_SPANNED_ROW = 200
 _MAX_REPEATED_LENGTH = 60
 
 # Elements of a table that hold its cells.
-_AROUND_CELLS = ("tbody", "thead", "tfoot", "tr", "form", "colgroup")
+_AROUND_CELLS = (
+    "tbody",
+    "thead",
+    "tfoot",
+    "tr",
+    "form",
+    "colgroup",
+)
 
 
 class _Row(NamedTuple):

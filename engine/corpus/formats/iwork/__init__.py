@@ -75,11 +75,20 @@ class IWorkReader:
                     text = _add_rows(path, content, text)
         except NotImplementedError as error:
             # Old programs mark what a password locks as packed in a way of their own.
-            raise UnreadableFileError(path, explain_lock(), "encrypted") from error
+            raise UnreadableFileError(
+                path,
+                explain_lock(),
+                "encrypted",
+            ) from error
         except DAMAGED as error:
             raise UnreadableFileError(path, describe_damage(error)) from error
         text = require_text(path, text, lost)
-        yield build_document(path, format, text, {})
+        yield build_document(
+            path,
+            format,
+            text,
+            {},
+        )
         yield from lost
 
 
@@ -129,7 +138,11 @@ def _build_text(objects: _Objects) -> Text:
     return append_side_text(text, find_missing_lines(text.text, [*objects.tables, *margins]))
 
 
-def _add_rows(path: Path, content: bytes, text: Text) -> Text:
+def _add_rows(
+    path: Path,
+    content: bytes,
+    text: Text,
+) -> Text:
     """Return the text of a Numbers file with the rows of its tables, which xberg reads, before it.
 
     xberg reads nothing else of the file.
@@ -171,7 +184,11 @@ def _open_objects(path: Path, package: ZipFile) -> ZipFile:
     return archive
 
 
-def _read_objects(archive: ZipFile, format: str, lost: list[LeftOut]) -> _Objects:
+def _read_objects(
+    archive: ZipFile,
+    format: str,
+    lost: list[LeftOut],
+) -> _Objects:
     """Return the texts of all objects of a document; damaged members are added to `lost`."""
     objects = _Objects()
     kinds = [_STORAGE, _TABLE_TEXTS]
@@ -179,13 +196,23 @@ def _read_objects(archive: ZipFile, format: str, lost: list[LeftOut]) -> _Object
         kinds += (_SHOW, _SLIDE_NODE, _SLIDE)
     for name in filter(_OBJECTS.fullmatch, archive.namelist()):
         try:
-            _add_objects(objects, name, unpack_member(archive.read(name)), kinds)
+            _add_objects(
+                objects,
+                name,
+                unpack_member(archive.read(name)),
+                kinds,
+            )
         except (IndexError, TypeError, *DAMAGED):
             lost.append(LeftOut(name, "quarantined", "damaged", describe_damage("")))
     return objects
 
 
-def _add_objects(objects: _Objects, name: str, data: bytes, kinds: Collection[int]) -> None:
+def _add_objects(
+    objects: _Objects,
+    name: str,
+    data: bytes,
+    kinds: Collection[int],
+) -> None:
     """Add the objects of some kinds in a member of a package.
 
     Each begins with a message that holds its number, and the type and the length of each of its
@@ -206,7 +233,14 @@ def _add_objects(objects: _Objects, name: str, data: bytes, kinds: Collection[in
             end = position + int(facts.get(3, 0))
             if kind in kinds:
                 fields = list(read_fields(data[position:end]))
-                _add_object(objects, texts, name, number, kind, fields)
+                _add_object(
+                    objects,
+                    texts,
+                    name,
+                    number,
+                    kind,
+                    fields,
+                )
             position = end
 
 

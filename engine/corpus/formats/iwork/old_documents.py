@@ -15,11 +15,23 @@ from engine.corpus.formats.xml_parts import parse_xml
 from engine.corpus.text.blocks import NOTES, Builder, Text, format_table, join_slides
 
 # The beginning of Apple's time.
-_FIRST_DAY = datetime(2001, 1, 1, tzinfo=UTC)
+_FIRST_DAY = datetime(
+    2001,
+    1,
+    1,
+    tzinfo=UTC,
+)
 _SFA = "{http://developer.apple.com/namespaces/sfa}"
 _SF = "{http://developer.apple.com/namespaces/sf}"
 # Elements of old documents whose texts are no part of them: what a template suggests, and masters.
-_NOT_SHOWN = ("ghost-text", "stylesheet", "theme-list", "theme", "master-slides", "prototypes")
+_NOT_SHOWN = (
+    "ghost-text",
+    "stylesheet",
+    "theme-list",
+    "theme",
+    "master-slides",
+    "prototypes",
+)
 
 
 def read_old_document(path: Path, document: bytes) -> Text:

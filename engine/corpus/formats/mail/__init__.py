@@ -53,7 +53,14 @@ from engine.corpus.scan.formats import (
 )
 from engine.corpus.text.metadata import title_from_name
 
-_SHOWN_FIELDS = ("Subject", "From", "To", "Cc", "Bcc", "Date")
+_SHOWN_FIELDS = (
+    "Subject",
+    "From",
+    "To",
+    "Cc",
+    "Bcc",
+    "Date",
+)
 _MAX_MAIL_LENGTH = 256 * 2**20  # bytes
 # Longer lines of a mailbox are read in pieces of so many bytes.
 _MAX_LINE_LENGTH = 2**20
@@ -124,7 +131,11 @@ class MailReader:
             packed_mails[id(part)] = packed
             if says_more(packed.body, body_text):
                 body_text = "\n\n".join(filter(None, (body_text, packed.body)))
-        attached = _list_attachments(leaves, body.part_ids, fields)
+        attached = _list_attachments(
+            leaves,
+            body.part_ids,
+            fields,
+        )
         header["Attachments"] = write_unread_names(
             (name, "Content-ID" in part) for name, part in attached if id(part) not in packed_mails
         )
@@ -167,7 +178,12 @@ class MailboxReader:
                 yield Member(f"{number:04}.eml", mail)
                 if len(mail) >= self._max_length:
                     why = f"of a mail only the first {self._max_length // 2**20} MB are read"
-                    yield LeftOut(f"{number:04}.eml/rest", "quarantined", "too large", why)
+                    yield LeftOut(
+                        f"{number:04}.eml/rest",
+                        "quarantined",
+                        "too large",
+                        why,
+                    )
         if not number:
             raise UnreadableFileError(path, "not a mailbox: no mail begins in it", "damaged")
         if are_all_deleted:
@@ -285,7 +301,11 @@ def _list_attachments(
     attached: list[tuple[str, Message]] = []
     for number, part in enumerate(leaves, 1):
         if id(part) not in in_body:
-            name = _choose_file_name(part, number, fields.read_file_name(part))
+            name = _choose_file_name(
+                part,
+                number,
+                fields.read_file_name(part),
+            )
             attached.append((name, part))
     return attached
 
@@ -319,7 +339,11 @@ def _read_content(part: Message) -> bytes:
     return read_payload(mail)
 
 
-def _choose_file_name(part: Message, number: int, name: str) -> str:
+def _choose_file_name(
+    part: Message,
+    number: int,
+    name: str,
+) -> str:
     """Return the name of an attachment, with the ending of its media type if it has no known one.
 
     `name` is what the mail calls it; if empty, its name is `attachment-` and its number.

@@ -57,7 +57,12 @@ class MailBody:
         self.part_ids: set[int] = set()
         self.notes: list[str] = []
 
-    def read(self, part: Message, within: str = "", depth: int = 0) -> str:
+    def read(
+        self,
+        part: Message,
+        within: str = "",
+        depth: int = 0,
+    ) -> str:
         """Return the text that a part shows with all parts in it, empty for attachments.
 
         `within` is the media type of the part around it, and `depth` how many parts are around it.
@@ -82,7 +87,12 @@ class MailBody:
             return self._read_leaf(part, kind, within)
         return ""
 
-    def _read_leaf(self, part: Message, kind: str, within: str) -> str:
+    def _read_leaf(
+        self,
+        part: Message,
+        kind: str,
+        within: str,
+    ) -> str:
         """Return the text of a part without parts in it, empty if it is not text."""
         # In all other parts, the fields only say how the mail was delivered.
         fields = ""
@@ -90,7 +100,12 @@ class MailBody:
             fields = self._read_content_fields(part)
         charset = part.get_content_charset() or ""
         try:
-            text, note = _decode_part(read_payload(part), kind, charset, self._path)
+            text, note = _decode_part(
+                read_payload(part),
+                kind,
+                charset,
+                self._path,
+            )
             text = _unwrap_lines(part, text)
         except UnreadableFileError as error:
             if error.kind == "empty":
@@ -162,16 +177,29 @@ def _is_decoration(part: Message) -> bool:
     return not find_file_name(part) or len(read_payload(part)) < _MIN_PICTURE
 
 
-def _decode_part(data: bytes, kind: str, charset: str, path: Path) -> tuple[str, str]:
+def _decode_part(
+    data: bytes,
+    kind: str,
+    charset: str,
+    path: Path,
+) -> tuple[str, str]:
     """Return the text of a part of the media type `kind`, and a note on its encoding.
 
     `charset` is the one that the part declares, empty if none. Raises UnreadableFileError if it is
     not text.
     """
     if kind in MEDIA_TYPES:
-        return render_entries(data, charset or "ascii", path)
+        return render_entries(
+            data,
+            charset or "ascii",
+            path,
+        )
     if kind != "text/html":
-        return decode_as(data, charset or "ascii", path)
+        return decode_as(
+            data,
+            charset or "ascii",
+            path,
+        )
     if charset:
         source, note = decode_as(data, charset, path)
     else:

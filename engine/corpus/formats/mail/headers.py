@@ -143,7 +143,11 @@ class FieldDecoder:
         words: list[_EncodedWord] = []
         end = 0
         for match in _ENCODED_WORD.finditer(value):
-            word = _EncodedWord(match[1].lower(), match[2].lower(), match[3] or match[4] or "")
+            word = _EncodedWord(
+                match[1].lower(),
+                match[2].lower(),
+                match[3] or match[4] or "",
+            )
             if not word.is_sound:
                 continue
             between = value[end : match.start()]
@@ -218,7 +222,11 @@ class FieldDecoder:
         """Decode bytes of a field, from `charset` if it is not empty and they are valid in it."""
         text = decode_declared(data, charset)
         if text is None:
-            text = decode_plausibly(data, self._codecs, self._guess_encodings(data))
+            text = decode_plausibly(
+                data,
+                self._codecs,
+                self._guess_encodings(data),
+            )
         if text is not None:
             return text
         for codec in self._codecs:

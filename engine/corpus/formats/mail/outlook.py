@@ -51,7 +51,11 @@ _RTF_BODY = "__substg1.0_10090102"
 _PLAIN_BODY = "1000"
 _SENDER = "0C1A"
 # The names of all recipients, by the number of their kind ([MS-OXOMSG] 2.2.3.1).
-_RECIPIENTS = {1: "0E04", 2: "0E03", 3: "0E02"}
+_RECIPIENTS = {
+    1: "0E04",
+    2: "0E03",
+    3: "0E02",
+}
 # The time to read a stream grows with their number.
 _MAX_RECIPIENTS = 1000
 # The name of a recipient, and the SMTP address and the address of any kind.
@@ -81,7 +85,12 @@ _KIND_BITS = 0xF
 # The tags of two times, in units of 0.1 µs since `_EPOCH`.
 _SENT = 0x00390040
 _ARRIVED = 0x0E060040
-_EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(
+    1601,
+    1,
+    1,
+    tzinfo=UTC,
+)
 # The class of an item, and those of contacts, appointments and invitations.
 _CLASS = "001A"
 _WITH_DETAILS = ("IPM.Contact", "IPM.Appointment", "IPM.Schedule.Meeting")
@@ -111,7 +120,11 @@ class OutlookReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         try:
-            mail = _OutlookMail(open_compound(read_bytes(path, data)), "", path)
+            mail = _OutlookMail(
+                open_compound(read_bytes(path, data)),
+                "",
+                path,
+            )
         except ValueError as error:
             raise UnreadableFileError(path, describe_damage(error)) from error
         yield from mail.read()
@@ -135,7 +148,11 @@ class _OutlookMail(NamedTuple):
         failed: UnreadableFileError | None = None
         if document is None:
             kind, reason = self._explain("it holds no text")
-            failed = UnreadableFileError(self.path, reason, kind)
+            failed = UnreadableFileError(
+                self.path,
+                reason,
+                kind,
+            )
         else:
             yield document
         yield from report_failed_text(self._read_attachments(""), failed)
@@ -149,7 +166,12 @@ class _OutlookMail(NamedTuple):
         document = self._read_document(Path(name))
         if document is None:
             kind, reason = self._explain("it holds no text")
-            yield LeftOut(name, "quarantined", kind, reason)
+            yield LeftOut(
+                name,
+                "quarantined",
+                kind,
+                reason,
+            )
         else:
             yield replace(document, member=name)
         yield from self._read_attachments(f"{name}/")
@@ -180,8 +202,17 @@ class _OutlookMail(NamedTuple):
         text = write_mail(header, body)
         if not text:
             return None
-        metadata = {"title": header["Subject"], "authors": sender, "created_at": header["Date"]}
-        return build_document(path, "msg", Text(text), metadata)
+        metadata = {
+            "title": header["Subject"],
+            "authors": sender,
+            "created_at": header["Date"],
+        }
+        return build_document(
+            path,
+            "msg",
+            Text(text),
+            metadata,
+        )
 
     def _read_details(self) -> dict[str, str]:
         """Return where and when an appointment is, or the data of a contact; empty for a mail."""
@@ -264,7 +295,12 @@ class _OutlookMail(NamedTuple):
                 yield from mail._read_attached_mail(name)
             else:
                 kind, reason = self._explain("an attachment without content")
-                yield LeftOut(name, "quarantined", kind, reason)
+                yield LeftOut(
+                    name,
+                    "quarantined",
+                    kind,
+                    reason,
+                )
 
     def _write_unread_names(self) -> str:
         """Return the names of attached files that are not read."""

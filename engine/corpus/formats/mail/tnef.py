@@ -48,7 +48,19 @@ _CONTENT = 0x3701
 _LONG_NAME = 0x3707
 _SHOWN_NAME = 0x3001
 # Number of bytes of a property by its type; those of other types state their length.
-_LENGTHS = {2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16}
+_LENGTHS = {
+    2: 4,
+    3: 4,
+    4: 4,
+    5: 8,
+    6: 8,
+    7: 8,
+    10: 4,
+    11: 4,
+    20: 8,
+    64: 8,
+    72: 16,
+}
 _OBJECT_TYPE = 13
 _UNICODE_TYPE = 31
 # Flag of a type: the property has several values.
@@ -87,7 +99,12 @@ class _Attachment:
     name: str = ""
     content: bytes = b""
 
-    def add(self, attribute: int, value: bytes, codec: str) -> None:
+    def add(
+        self,
+        attribute: int,
+        value: bytes,
+        codec: str,
+    ) -> None:
         """Note the value of an attribute, given its id, if it holds a file name or the content.
 
         `codec` decodes names that are not in Unicode.
@@ -116,7 +133,12 @@ class TnefReader:
         if mail.body:
             text = write_mail({"Subject": mail.subject, "From": mail.sender}, mail.body)
             title = mail.subject or title_from_name(path)
-            yield ReadDocument(title, text, author=mail.sender, format="eml")
+            yield ReadDocument(
+                title,
+                text,
+                author=mail.sender,
+                format="eml",
+            )
         elif not mail.files:
             raise UnreadableFileError(path, "it holds no text", "empty")
         yield from mail.files
@@ -160,7 +182,11 @@ def unpack_mail(content: bytes, path: Path) -> PackedMail:
     return mail
 
 
-def _read_text(prop: _Property, codec: str, path: Path) -> str:
+def _read_text(
+    prop: _Property,
+    codec: str,
+    path: Path,
+) -> str:
     """Return the sender or the text of a form of the body, empty if it is damaged."""
     if prop.id in (_SENDER, _PLAIN_BODY):
         return decode_text(prop.value, prop.choose_codec(codec))
@@ -219,7 +245,11 @@ def _read_properties(block: bytes) -> Iterator[_Property]:
                 continue
             for _ in range(count):
                 length = take("<I")
-                yield _Property(id, type, block[position : position + length])
+                yield _Property(
+                    id,
+                    type,
+                    block[position : position + length],
+                )
                 position += _pad(length)
 
 

@@ -26,7 +26,11 @@ class EvernoteReader:
         """Read a file; see `Reader.read`."""
         root = parse_xml(read_bytes(path, data), recover=True)
         if root.tag == "none":
-            raise UnreadableFileError(path, describe_damage("invalid XML"), "damaged")
+            raise UnreadableFileError(
+                path,
+                describe_damage("invalid XML"),
+                "damaged",
+            )
         is_empty = True
         for number, note in enumerate(root.iter("note"), 1):
             title = clean_line(note.findtext("title") or "")[:_MAX_TITLE_LENGTH]

@@ -87,7 +87,12 @@ class PdfReader:
                 self._add_drawn_notes(content, annotations, pages)
             failed: UnreadableFileError | None = None
             try:
-                yield from _read_text(path, content, document, pages)
+                yield from _read_text(
+                    path,
+                    content,
+                    document,
+                    pages,
+                )
             except UnreadableFileError as error:
                 failed = error
             yield from report_failed_text(read_attachments(document, annotations.pinned), failed)
@@ -96,7 +101,11 @@ class PdfReader:
         self, content: bytes, annotations: PageAnnotations, pages: _PdfPages
     ) -> None:
         """Add the lines of stamps and signatures to the annotations of their pages."""
-        drawn = read_drawn_notes(content, annotations.drawn, self._annotation_seconds)
+        drawn = read_drawn_notes(
+            content,
+            annotations.drawn,
+            self._annotation_seconds,
+        )
         for index, text in drawn:
             if text is None:
                 pages.has_all_annotations = False
@@ -128,18 +137,46 @@ def _read_text(
     bookmarks = read_outline(document)
     text = join_pages(texts, pages.annotations)
     if not text.text.strip():
-        kind, reason = _explain_no_text(content, note, pages, is_scanned=bool(unread))
+        kind, reason = _explain_no_text(
+            content,
+            note,
+            pages,
+            is_scanned=bool(unread),
+        )
         raise UnreadableFileError(path, reason, kind)
-    headings = find_headings(bookmarks, text.text, text.pages)
-    yield replace(build_document(path, "pdf", text, metadata), headings=headings, note=note)
+    headings = find_headings(
+        bookmarks,
+        text.text,
+        text.pages,
+    )
+    yield replace(
+        build_document(path, "pdf", text, metadata),
+        headings=headings,
+        note=note,
+    )
     if pages.damaged:
-        yield _report_pages(pages.damaged, pages.count, "damaged", "damaged or missing")
+        yield _report_pages(
+            pages.damaged,
+            pages.count,
+            "damaged",
+            "damaged or missing",
+        )
     if is_truncated(content):
         reason = "it ends before it should, and something may be missing"
-        yield LeftOut("the rest of it", "quarantined", "damaged", reason)
+        yield LeftOut(
+            "the rest of it",
+            "quarantined",
+            "damaged",
+            reason,
+        )
     if not pages.has_all_annotations:
         reason = "there are so many that not all of them were read"
-        yield LeftOut(_ANNOTATIONS, "quarantined", "timed out", reason)
+        yield LeftOut(
+            _ANNOTATIONS,
+            "quarantined",
+            "timed out",
+            reason,
+        )
     garbled = {number: why for number, why in unread.items() if number in pages.garbled}
     scans = {number: why for number, why in unread.items() if number not in garbled}
     for numbers, reason in ((scans, _NO_TEXT), (garbled, _NO_LETTERS)):
@@ -148,7 +185,12 @@ def _read_text(
         problems = [*dict.fromkeys(filter(None, numbers.values()))][:_MAX_PROBLEMS]
         if problems:
             reason = f"not read by OCR: {'; '.join(problems)}"
-        yield _report_pages(list(numbers), pages.count, "needs OCR", reason)
+        yield _report_pages(
+            list(numbers),
+            pages.count,
+            "needs OCR",
+            reason,
+        )
 
 
 def _open(path: Path, content: bytes) -> Any:
@@ -156,9 +198,17 @@ def _open(path: Path, content: bytes) -> Any:
     try:
         return open_pdf(content)
     except LockedError as error:
-        raise UnreadableFileError(path, str(error) or explain_lock(), "encrypted") from error
+        raise UnreadableFileError(
+            path,
+            str(error) or explain_lock(),
+            "encrypted",
+        ) from error
     except ValueError as error:
-        raise UnreadableFileError(path, f"damaged: {error}", "damaged") from error
+        raise UnreadableFileError(
+            path,
+            f"damaged: {error}",
+            "damaged",
+        ) from error
 
 
 @dataclass(slots=True)
@@ -243,12 +293,22 @@ def _read_metadata(document: Any) -> Mapping[str, str]:
     }
 
 
-def _report_pages(numbers: Sequence[int], count: int, kind: Kind, reason: str) -> LeftOut:
+def _report_pages(
+    numbers: Sequence[int],
+    count: int,
+    kind: Kind,
+    reason: str,
+) -> LeftOut:
     """Report that some of a PDF's `count` pages were not read; `numbers` are theirs, ascending."""
     pages = "pages" if len(numbers) > 1 else "page"
     page_list = f"{pages} {', '.join(_format_ranges(numbers))}"
     all_pages = f"{count} pages" if count > 1 else "1 page"
-    return LeftOut(page_list, "quarantined", kind, f"{len(numbers)} of {all_pages}: {reason}")
+    return LeftOut(
+        page_list,
+        "quarantined",
+        kind,
+        f"{len(numbers)} of {all_pages}: {reason}",
+    )
 
 
 def _explain_no_text(

@@ -120,7 +120,11 @@ def find_blocks(lines: Sequence[Line], is_bullet: Callable[[Piece], bool]) -> It
             start += 1
             continue
         end, gaps = _find_end(split_lines, start, letter_height)
-        block = _make_block(split_lines[start:end], gaps, letter_height)
+        block = _make_block(
+            split_lines[start:end],
+            gaps,
+            letter_height,
+        )
         yield _join_bullets(block, is_bullet)
         start = end
 
@@ -148,13 +152,25 @@ def _make_segment(pieces: Sequence[Piece], right: float) -> Segment:
     left = pieces[0].left
     if len(pieces) == 1:
         number = pieces[0].number
-        return Segment(tuple(pieces), left, right, number, number)
+        return Segment(
+            tuple(pieces),
+            left,
+            right,
+            number,
+            number,
+        )
     numbers = [piece.number for piece in pieces]
     for before, piece in pairwise(pieces):
         if piece.left < before.right - _OVERLAP * before.height:
             pieces = sorted(pieces)
             break
-    return Segment(tuple(pieces), left, right, min(numbers), max(numbers))
+    return Segment(
+        tuple(pieces),
+        left,
+        right,
+        min(numbers),
+        max(numbers),
+    )
 
 
 def _find_end(
@@ -164,13 +180,21 @@ def _find_end(
     first = lines[start].segments
     gaps = [(gap_count.right, after.left) for gap_count, after in pairwise(first)]
     # A further line may have cells on either side of the first one.
-    gaps = [(-inf, first[0].left), *gaps, (first[-1].right, inf)]
+    gaps = [
+        (-inf, first[0].left),
+        *gaps,
+        (first[-1].right, inf),
+    ]
     end = start + 1
     while end < len(lines):
         segments = lines[end].segments
         if lines[end - 1].line.bottom - lines[end].line.bottom > _MAX_PITCH * letter_height:
             break
-        free = _find_free_gaps(gaps, segments, _MIN_FREE_GAP * letter_height)
+        free = _find_free_gaps(
+            gaps,
+            segments,
+            _MIN_FREE_GAP * letter_height,
+        )
         free_count = len(_select_inner(free))
         gap_count = len(_select_inner(gaps))
         min_free_count = gap_count if len(segments) == 1 else _MIN_KEPT_GAPS * gap_count
@@ -192,7 +216,11 @@ def _select_inner(gaps: Sequence[_Gap]) -> list[_Gap]:
     return [(left, right) for left, right in gaps if left > -inf and right < inf]
 
 
-def _continues_cell(above: _SplitLine, line: _SplitLine, letter_height: float) -> bool:
+def _continues_cell(
+    above: _SplitLine,
+    line: _SplitLine,
+    letter_height: float,
+) -> bool:
     """Return whether a line of one segment continues a cell of the line above.
 
     It is close to that line, and begins at the left side of one of its segments.
@@ -220,7 +248,11 @@ def _find_free_gaps(
     return free
 
 
-def _make_block(lines: Sequence[_SplitLine], gaps: Sequence[_Gap], letter_height: float) -> Block:
+def _make_block(
+    lines: Sequence[_SplitLine],
+    gaps: Sequence[_Gap],
+    letter_height: float,
+) -> Block:
     """Make a block of lines, whose gaps separate its columns."""
     bounds = [(left + right) / 2 for left, right in gaps]
     cells: list[dict[int, Segment]] = []
@@ -234,7 +266,12 @@ def _make_block(lines: Sequence[_SplitLine], gaps: Sequence[_Gap], letter_height
                 segment = _make_segment(pieces, max(before.right, segment.right))
             cells_of_line[column] = segment
         cells.append(cells_of_line)
-    return Block(letter_height, len(bounds) + 1, [line.line for line in lines], cells)
+    return Block(
+        letter_height,
+        len(bounds) + 1,
+        [line.line for line in lines],
+        cells,
+    )
 
 
 def _join_bullets(block: Block, is_bullet: Callable[[Piece], bool]) -> Block:
@@ -265,4 +302,9 @@ def _join_with_next(block: Block, column: int) -> Block:
         if pieces:
             joined[column] = _make_segment(pieces, max(piece.right for piece in pieces))
         cells.append(dict(sorted(joined.items())))
-    return Block(block.letter_height, block.columns - 1, block.lines, cells)
+    return Block(
+        block.letter_height,
+        block.columns - 1,
+        block.lines,
+        cells,
+    )

@@ -75,11 +75,22 @@ class TextPage:
         tops = numbers[1::4]
         rights = numbers[2::4]
         bottoms = numbers[3::4]
-        return zip(range(count), lefts, bottoms, rights, tops, strict=True)
+        return zip(
+            range(count),
+            lefts,
+            bottoms,
+            rights,
+            tops,
+            strict=True,
+        )
 
     def read_box(self, index: int) -> Box:
         """Return the box of a letter by its index."""
-        self._get_box(self._handle, index, *self._addresses)
+        self._get_box(
+            self._handle,
+            index,
+            *self._addresses,
+        )
         left, right, bottom, top = self._box
         return left, bottom, right, top
 
@@ -90,7 +101,11 @@ class TextPage:
     def count_objects(self, end: int) -> int:
         """Return the number of text objects before the letter with the index `end`."""
         if end:
-            return _get_functions()["FPDFText_CountRects"](self._handle, 0, end)
+            return _get_functions()["FPDFText_CountRects"](
+                self._handle,
+                0,
+                end,
+            )
         return 0
 
 

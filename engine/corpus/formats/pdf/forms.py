@@ -78,7 +78,12 @@ class PageAnnotations:
         self._form = form
         self._seconds_left = seconds
 
-    def read(self, page: Any, index: int, text: str) -> str:
+    def read(
+        self,
+        page: Any,
+        index: int,
+        text: str,
+    ) -> str:
         """Return a line `name: value` for each filled field of a page, and one for each comment.
 
         Those that the page's `text` contains are left out. `page` is one of pypdfium2, and `index`
@@ -107,7 +112,11 @@ class PageAnnotations:
         """
         from pypdfium2 import raw
 
-        not_shown = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_FILEATTACHMENT)
+        not_shown = (
+            raw.FPDF_ANNOT_LINK,
+            raw.FPDF_ANNOT_POPUP,
+            raw.FPDF_ANNOT_FILEATTACHMENT,
+        )
         fields: set[str] = set()
         for note_index in range(raw.FPDFPage_GetAnnotCount(page)):
             note = raw.FPDFPage_GetAnnot(page, note_index)
@@ -129,12 +138,21 @@ class PageAnnotations:
                 if field_kind is None:
                     yield from _read_comment(note)
                 else:
-                    yield _read_field(self._form, note, field_kind, fields)
+                    yield _read_field(
+                        self._form,
+                        note,
+                        field_kind,
+                        fields,
+                    )
             finally:
                 raw.FPDFPage_CloseAnnot(note)
 
 
-def _is_drawn(note: Any, kind: int, field_kind: int | None) -> bool:
+def _is_drawn(
+    note: Any,
+    kind: int,
+    field_kind: int | None,
+) -> bool:
     """Return whether only the drawing of a note of some kind holds its text.
 
     So it is with stamps, signatures, and fields that the document's form does not list. The kind
@@ -143,7 +161,11 @@ def _is_drawn(note: Any, kind: int, field_kind: int | None) -> bool:
     from pypdfium2 import raw
 
     drawn_kinds = (raw.FPDF_ANNOT_STAMP, raw.FPDF_ANNOT_WATERMARK)
-    drawn_fields = (-1, raw.FPDF_FORMFIELD_UNKNOWN, raw.FPDF_FORMFIELD_SIGNATURE)
+    drawn_fields = (
+        -1,
+        raw.FPDF_FORMFIELD_UNKNOWN,
+        raw.FPDF_FORMFIELD_SIGNATURE,
+    )
     if kind not in drawn_kinds and field_kind not in drawn_fields:
         return False
     return bool(raw.FPDFAnnot_HasKey(note, b"AP"))
@@ -207,7 +229,12 @@ def _contains_words(text: str, line: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(line)}(?!\w|[-./]\w)", text) is not None
 
 
-def _read_field(form: Any, note: Any, kind: int, known: set[str]) -> str:
+def _read_field(
+    form: Any,
+    note: Any,
+    kind: int,
+    known: set[str],
+) -> str:
     """Return `name: value` for the field that a note shows, empty if the field has no value.
 
     `kind` is that of the field in the terms of PDFium. A field may be shown by several notes.

@@ -121,7 +121,11 @@ def turn_box(box: Box, quarters: int) -> Box:
     return box
 
 
-def find_turn(page: Any, pieces: Sequence[Piece], letters: int) -> int:
+def find_turn(
+    page: Any,
+    pieces: Sequence[Piece],
+    letters: int,
+) -> int:
     """Return how most text of a page is turned, in quarter turns to the left.
 
     `page` is a text page of pypdfium2, and `letters` the number of letters on it.
@@ -321,7 +325,11 @@ def find_raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
                 yield before.number
 
 
-def _touches(before: Piece, piece: Piece, height: float) -> bool:
+def _touches(
+    before: Piece,
+    piece: Piece,
+    height: float,
+) -> bool:
     """Return whether a piece begins where another ends; `height` is that of the larger one."""
     gap = piece.left - before.right
     return -_MAX_MARK_OVERLAP * height < gap < _MAX_MARK_GAP * height

@@ -91,4 +91,8 @@ def _find_titles(
         match = re.compile(pattern, re.MULTILINE | re.IGNORECASE).search(text, start, end)
         if match:
             search_starts[bookmark.page] = match.end()
-            yield Heading(match.start(), bookmark.level, bookmark.title)
+            yield Heading(
+                match.start(),
+                bookmark.level,
+                bookmark.title,
+            )

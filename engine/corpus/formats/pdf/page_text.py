@@ -131,7 +131,12 @@ class PageText:
         if len(self._plain) == self._count:
             return list(self._plain)
         buffer = (c_ushort * (self._count + 1))()
-        written = self._raw.FPDFText_GetText(self._page, 0, self._count, buffer)
+        written = self._raw.FPDFText_GetText(
+            self._page,
+            0,
+            self._count,
+            buffer,
+        )
         if written == self._count + 1:
             return _align(buffer[: self._count], self._plain)
         # PDFium wrote another number of letters; asking for each takes longer.
@@ -345,7 +350,12 @@ class PageText:
         """Return the height of the line on which a letter stands."""
         x = c_double()
         y = c_double()
-        self._raw.FPDFText_GetCharOrigin(self._page, index, byref(x), byref(y))
+        self._raw.FPDFText_GetCharOrigin(
+            self._page,
+            index,
+            byref(x),
+            byref(y),
+        )
         _, height, _, _ = turn_box((x.value, y.value, x.value, y.value), self._quarters)
         return height
 
@@ -390,12 +400,22 @@ class PageText:
             index = self._find_end(self._known_starts[number - 1], search_start)
             if index and self._begins_at(index, piece):
                 return index
-        words = _WORD_BEGIN.finditer(self._text, search_start, search_start + _MAX_LETTERS_AHEAD)
+        words = _WORD_BEGIN.finditer(
+            self._text,
+            search_start,
+            search_start + _MAX_LETTERS_AHEAD,
+        )
         for word in islice(words, _MAX_WORDS_AHEAD):
             if self._begins_at(word.start(), piece):
                 return word.start()
         x, y = self._choose_point(piece)
-        index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _INSIDE, _INSIDE)
+        index = self._raw.FPDFText_GetCharIndexAtPos(
+            self._page,
+            x,
+            y,
+            _INSIDE,
+            _INSIDE,
+        )
         count_objects = self._text_page.count_objects
         if index >= 0 and count_objects(index) == number and count_objects(index + 1) == number + 1:
             return int(index)

@@ -58,7 +58,11 @@ def arrange_text(page: Any, plain: str) -> str:
     """
     from pypdfium2 import raw
 
-    count = raw.FPDFText_CountRects(page, 0, -1)
+    count = raw.FPDFText_CountRects(
+        page,
+        0,
+        -1,
+    )
     lines = plain.count("\n") + 1
     letters = raw.FPDFText_CountChars(page)
     if not letters or count > MAX_PIECES:
@@ -80,21 +84,42 @@ def arrange_text(page: Any, plain: str) -> str:
         return _arrange_pieces(text_page, plain, letters, pieces)
     if count <= lines and is_plain:
         return plain
-    text = PageText(text_page, plain, letters, pieces, quarters=0)
+    text = PageText(
+        text_page,
+        plain,
+        letters,
+        pieces,
+        quarters=0,
+    )
     text.compose_accents()
     if not has_many_pieces:
         text.separate_lines()
     return text.read_all()
 
 
-def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Sequence[Piece]) -> str:
+def _arrange_pieces(
+    text_page: TextPage,
+    plain: str,
+    letters: int,
+    pieces: Sequence[Piece],
+) -> str:
     """Return the text of a page whose pieces may be in columns or turned, or have superscripts.
 
     `letters` is the number of letters on the page.
     """
     page = text_page.page.page
-    quarters = find_turn(text_page.page, pieces, letters)
-    text = PageText(text_page, plain, letters, pieces, quarters)
+    quarters = find_turn(
+        text_page.page,
+        pieces,
+        letters,
+    )
+    text = PageText(
+        text_page,
+        plain,
+        letters,
+        pieces,
+        quarters,
+    )
     text.compose_accents()
     text.write_superscripts()
     text.separate_lines()
@@ -117,7 +142,12 @@ def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Seque
 
     read_page_rules = cache(partial(read_rules, page, quarters))
     read_text = partial(_read_segment, text)
-    blocks = find_tables_and_prose(find_lines(pieces), read_page_rules, read_text, is_bullet)
+    blocks = find_tables_and_prose(
+        find_lines(pieces),
+        read_page_rules,
+        read_text,
+        is_bullet,
+    )
     if not is_side_by_side:
         blocks = [block for block in blocks if block.is_drawn_by_column]
     if not text.has_letters:
@@ -171,7 +201,11 @@ def _place_blocks(text: PageText, blocks: Iterable[Block]) -> str:
     return re.sub(r"[ \t]*(?:\r?\n)+", "\n", "".join(parts)).strip("\n")
 
 
-def _read_by_line(text: PageText, blocks: Iterable[Block], pieces: Iterable[Piece]) -> str:
+def _read_by_line(
+    text: PageText,
+    blocks: Iterable[Block],
+    pieces: Iterable[Piece],
+) -> str:
     """Return the letters of a page with turned text, line by line in the order of its pieces."""
     block_of = _map_pieces_to_blocks(blocks)
     parts: list[str] = []
@@ -212,7 +246,11 @@ def _read_block(text: PageText, block: Block) -> str:
     return "\n".join(columns)
 
 
-def _read_row(text: PageText, block: Block, lines: Sequence[int]) -> str:
+def _read_row(
+    text: PageText,
+    block: Block,
+    lines: Sequence[int],
+) -> str:
     """Return a row that consists of some lines of a block, by their indexes."""
     cells: list[str] = []
     for column in range(block.columns):

@@ -89,9 +89,19 @@ def _read_chars(text_page: Any) -> Iterator[_PlacedChar]:
     for index in range(raw.FPDFText_CountChars(text_page)):
         place = raw.FS_RECTF()
         # The box is as high as the font, so that a dash overlaps with its neighbours.
-        raw.FPDFText_GetLooseCharBox(text_page, index, byref(place))
+        raw.FPDFText_GetLooseCharBox(
+            text_page,
+            index,
+            byref(place),
+        )
         text = chr(raw.FPDFText_GetUnicode(text_page, index))
-        yield _PlacedChar(text, place.left, place.right, place.bottom, place.top)
+        yield _PlacedChar(
+            text,
+            place.left,
+            place.right,
+            place.bottom,
+            place.top,
+        )
 
 
 def _order_line(line: list[_PlacedChar]) -> Iterator[_PlacedChar]:
@@ -101,7 +111,11 @@ def _order_line(line: list[_PlacedChar]) -> Iterator[_PlacedChar]:
         yield from line
         return
     is_blank = [char.text.isspace() for char in line]
-    kinds = zip(in_word, is_blank, strict=True)
+    kinds = zip(
+        in_word,
+        is_blank,
+        strict=True,
+    )
     for (is_word, are_blank), run in groupby(zip(kinds, line, strict=True), itemgetter(0)):
         chars = [char for _, char in run]
         if is_word:

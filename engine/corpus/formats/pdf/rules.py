@@ -48,7 +48,11 @@ def read_rules(page: Any, quarters: int) -> list[Rule]:
     return rules
 
 
-def _find_edge_heights(path: Any, points: int, quarters: int) -> set[float]:
+def _find_edge_heights(
+    path: Any,
+    points: int,
+    quarters: int,
+) -> set[float]:
     """Return the heights of the horizontal edges of a path of `points` points, such as a grid."""
     from pypdfium2 import raw
 
@@ -62,7 +66,11 @@ def _find_edge_heights(path: Any, points: int, quarters: int) -> set[float]:
     up_before = 0.0
     for number in range(points):
         segment = raw.FPDFPath_GetPathSegment(path, number)
-        raw.FPDFPathSegment_GetPoint(segment, byref(x), byref(y))
+        raw.FPDFPathSegment_GetPoint(
+            segment,
+            byref(x),
+            byref(y),
+        )
         page_x = matrix.a * x.value + matrix.c * y.value + matrix.e
         page_y = matrix.b * x.value + matrix.d * y.value + matrix.f
         across, up, _, _ = turn_box((page_x, page_y, page_x, page_y), quarters)

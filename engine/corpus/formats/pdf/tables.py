@@ -81,7 +81,11 @@ def find_tables_and_prose(
     return arranged
 
 
-def _arrange(block: Block, read_rules: ReadRules, read_text: ReadText) -> bool:
+def _arrange(
+    block: Block,
+    read_rules: ReadRules,
+    read_text: ReadText,
+) -> bool:
     """Find the rows of a block, or mark it as prose; return False if it stays as it is drawn.
 
     What a block is shows mostly in the order in which the file draws it: line by line, cell by cell
@@ -119,7 +123,11 @@ def _is_list(block: Block) -> bool:
     return max(_measure_widths(block, 0)) <= _MAX_LABEL * block.letter_height
 
 
-def _arrange_drawn_columns(block: Block, read_rules: ReadRules, read_text: ReadText) -> bool:
+def _arrange_drawn_columns(
+    block: Block,
+    read_rules: ReadRules,
+    read_text: ReadText,
+) -> bool:
     """Find the rows of a block whose columns are drawn one after the other, if it is a table.
 
     The order of drawing is right for prose; a table has rules between its rows, or level cells.
@@ -133,7 +141,11 @@ def _arrange_drawn_columns(block: Block, read_rules: ReadRules, read_text: ReadT
     return False
 
 
-def _is_prose(block: Block, read_text: ReadText, is_drawn_by_line: bool) -> bool:
+def _is_prose(
+    block: Block,
+    read_text: ReadText,
+    is_drawn_by_line: bool,
+) -> bool:
     """Return whether all columns of a block are prose, by the widths of their lines and their text.
 
     Wide columns are prose unless their text looks like cells. Narrow columns are prose if the file
@@ -164,7 +176,11 @@ def _has_level_cells(block: Block, read_text: ReadText) -> bool:
     return are_cells(_read_columns(block, read_text))
 
 
-def _are_level(segment: Segment, other: Segment, letter_height: float) -> bool:
+def _are_level(
+    segment: Segment,
+    other: Segment,
+    letter_height: float,
+) -> bool:
     """Return whether two segments stand on one line; only some letters have a descender."""
     piece = segment.pieces[0]
     other_piece = other.pieces[0]
@@ -186,7 +202,11 @@ def _measure_widths(block: Block, column: int) -> list[float]:
     return [segment.width for segment in block.find_column(column)] or [0.0]
 
 
-def _are_filled(block: Block, min_width: float, filled: float) -> bool:
+def _are_filled(
+    block: Block,
+    min_width: float,
+    filled: float,
+) -> bool:
     """Return whether the columns of a block may be prose by the widths of their lines.
 
     Each has a width of at least `min_width`, as a share of the height of letters, and most of its
@@ -308,7 +328,11 @@ def _has_doubtful_lines(block: Block) -> bool:
     return False
 
 
-def _continues_row(block: Block, line: int, max_pitch: float) -> bool:
+def _continues_row(
+    block: Block,
+    line: int,
+    max_pitch: float,
+) -> bool:
     """Return whether a line belongs to the row of the line above.
 
     It does if each of its cells is drawn right after the cell above, or if it has no cell in the
@@ -322,7 +346,11 @@ def _continues_row(block: Block, line: int, max_pitch: float) -> bool:
     return 0 not in cells and any(0 in earlier for earlier in block.cells[:line])
 
 
-def _is_drawn_on(block: Block, line: int, column: int) -> bool:
+def _is_drawn_on(
+    block: Block,
+    line: int,
+    column: int,
+) -> bool:
     """Return whether a cell is drawn right after the one above it, before others of that row.
 
     The file then draws cell by cell, and this is the next line of the same cell.

@@ -55,11 +55,23 @@ def _read_part(document: Any, index: int) -> bytes:
     from pypdfium2 import raw
 
     size = c_ulong()
-    raw.FPDF_GetXFAPacketContent(document, index, None, 0, byref(size))
+    raw.FPDF_GetXFAPacketContent(
+        document,
+        index,
+        None,
+        0,
+        byref(size),
+    )
     if not 0 < size.value <= _MAX_PART:
         return b""
     content = create_string_buffer(size.value)
-    raw.FPDF_GetXFAPacketContent(document, index, content, size.value, byref(size))
+    raw.FPDF_GetXFAPacketContent(
+        document,
+        index,
+        content,
+        size.value,
+        byref(size),
+    )
     return content.raw
 
 

@@ -69,7 +69,16 @@ _CODE_PAGES_OF_NAMES = (
     "cp949",
 )
 """The Windows and DOS code pages of names in archives."""
-_DOS_CODE_PAGES = ("cp437", "cp850", "cp852", "cp866", "cp857", "cp860", "cp862", "cp737")
+_DOS_CODE_PAGES = (
+    "cp437",
+    "cp850",
+    "cp852",
+    "cp866",
+    "cp857",
+    "cp860",
+    "cp862",
+    "cp737",
+)
 # The border of a frame in a text of DOS, from corner to corner, or a line between blanks. Shorter
 # runs are letters in other encodings, such as the strokes that stretch words in Arabic.
 _FRAME = re.compile(
@@ -98,7 +107,14 @@ _WESTERN_BYTES = {
 # Bytes that are not UTF-8, as `surrogateescape` decodes them.
 _BAD_BYTES = re.compile("[\udc80-\udcff]+")
 # Western letters that are rather the first half of a Latin, Greek or Cyrillic letter in UTF-8.
-_FIRST_HALVES = ("Â", "Ã", "Î", "Ï", "Ð", "Ñ")
+_FIRST_HALVES = (
+    "Â",
+    "Ã",
+    "Î",
+    "Ï",
+    "Ð",
+    "Ñ",
+)
 _WESTERN_CHARACTERS = {byte: char for char, byte in _WESTERN_BYTES.items()}
 # Without U+0085, which ends lines.
 _LATIN_1_CONTROL = re.compile(rb"\xc2[\x80-\x84\x86-\x9f]")
@@ -124,7 +140,11 @@ _PACKED = re.compile(
 _MIN_PACKED = 200  # characters
 # A longer value is nothing that a person reads, whatever it is.
 _MAX_SEQUENCE = 10_000
-_KINDS_OF_BASE64 = (re.compile("[A-Z]"), re.compile("[a-z]"), re.compile(r"\d"))
+_KINDS_OF_BASE64 = (
+    re.compile("[A-Z]"),
+    re.compile("[a-z]"),
+    re.compile(r"\d"),
+)
 # Small letters that follow each other, and the largest share of them in base64: 8 % on average.
 _WORD_IN_RUN = re.compile("[a-z]{4,}")
 _MAX_IN_WORDS = 0.3
@@ -182,12 +202,23 @@ class PlainReader:
         text, note = decode(read_bytes(path, data), path)
         if are_subtitles(text):
             text = show_subtitles(text) or text
-            yield ReadDocument(title_from_name(path), text, format="txt", note=note)
+            yield ReadDocument(
+                title_from_name(path),
+                text,
+                format="txt",
+                note=note,
+            )
             return
         if path.suffix.lower() in latex.ENDINGS:
             text = latex.show_letters(text)
         headings = tuple(find_headings(text, path))
-        yield ReadDocument(find_title(text, path), text, headings, format="txt", note=note)
+        yield ReadDocument(
+            find_title(text, path),
+            text,
+            headings,
+            format="txt",
+            note=note,
+        )
 
 
 READER = PlainReader()
@@ -204,7 +235,11 @@ def decode(data: bytes, path: Path) -> DecodedText:
     return decoded._replace(text=_clean_text(decoded.text, path))
 
 
-def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
+def decode_as(
+    data: bytes,
+    label: str,
+    path: Path,
+) -> DecodedText:
     """Decode bytes whose encoding a mail or a page declares by its `label`.
 
     If they are not valid in that encoding, they are decoded as by `decode`.
@@ -337,7 +372,11 @@ def decode_twice_encoded(text: str) -> str:
     return ""
 
 
-def _decode_by_mark(data: bytes, encoding: str, path: Path) -> DecodedText:
+def _decode_by_mark(
+    data: bytes,
+    encoding: str,
+    path: Path,
+) -> DecodedText:
     """Decode bytes whose byte order mark names the encoding.
 
     Raises UnreadableFileError if they are not in that encoding.
@@ -504,7 +543,11 @@ def _detect(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float
     from chardet import detect
 
     fallback = "cp437" if among else "ascii"
-    guess = detect(data, include_encodings=among, no_match_encoding=fallback)
+    guess = detect(
+        data,
+        include_encodings=among,
+        no_match_encoding=fallback,
+    )
     codec = lookup(find_codec(guess["encoding"] or "ascii")).name
     confidence = guess["confidence"] or 0.0
     if codec == "ascii":

@@ -33,7 +33,13 @@ _HEADINGS = {
     ),
 }
 _MIN_UNDERLINE = 4  # characters below a title of as many and more (docutils)
-_LATEX_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection")
+_LATEX_LEVELS = (
+    "part",
+    "chapter",
+    "section",
+    "subsection",
+    "subsubsection",
+)
 # Titles that are no headings.
 _TITLES = {
     ".org": re.compile(r"^#\+title:[ \t]+(.+)$", re.MULTILINE | re.IGNORECASE),
@@ -97,7 +103,11 @@ def find_headings(text: str, path: Path) -> Iterator[Heading]:
             level = _LATEX_LEVELS.index(match["command"]) + 1
         else:
             level = len(match["marks"])
-        yield Heading(match.start("title" if ending == ".rst" else 0), level, title)
+        yield Heading(
+            match.start("title" if ending == ".rst" else 0),
+            level,
+            title,
+        )
 
 
 def _clean_title(title: str, ending: str) -> str:

@@ -15,7 +15,13 @@ _SPEAKER = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]+)>")
 # `</i>` and `{\an8}`.
 _MARK = re.compile(r"</?[a-z][^<>]*>|\{\\[^{}]*\}", re.IGNORECASE)
 _KEYWORDS_FOR_PLAYERS = ("WEBVTT", "NOTE", "STYLE", "REGION")
-_SENTENCE_ENDS = (".", "!", "?", "\u2026", "\u3002")
+_SENTENCE_ENDS = (
+    ".",
+    "!",
+    "?",
+    "\u2026",
+    "\u3002",
+)
 _MAX_LINE_LENGTH = 300  # characters of a line to which another cue is added
 
 

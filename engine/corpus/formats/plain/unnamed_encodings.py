@@ -53,7 +53,11 @@ _EVERYDAY_FIRST_BYTES = {
 """Ranges of first bytes of characters in everyday use, for codecs of two bytes per character."""
 
 
-def decode_plausibly(data: bytes, declared: Iterable[str], guessed: Iterable[str]) -> str | None:
+def decode_plausibly(
+    data: bytes,
+    declared: Iterable[str],
+    guessed: Iterable[str],
+) -> str | None:
     """Decode bytes with the first codec that gives words: a `declared`, `guessed` or usual one.
 
     None if no codec does.
@@ -80,7 +84,11 @@ def find_plausible_codec(data: bytes, likely: Iterable[str] = ()) -> str:
         if gives_words(data, codec):
             return codec
     plausible_codecs = [codec for codec in _OLD_CODECS if gives_words(data, codec)]
-    return max(plausible_codecs, key=lambda codec: _score_letters(data.decode(codec)), default="")
+    return max(
+        plausible_codecs,
+        key=lambda codec: _score_letters(data.decode(codec)),
+        default="",
+    )
 
 
 def _score_letters(text: str) -> int:
@@ -127,14 +135,22 @@ def _is_word(word: str) -> bool:
     return not any(map(_is_misplaced_capital, letters, letters[1:], letters_after))
 
 
-def _is_misplaced_capital(before: str, letter: str, after: str) -> bool:
+def _is_misplaced_capital(
+    before: str,
+    letter: str,
+    after: str,
+) -> bool:
     """Return whether a letter within a word is a capital beyond ASCII, as in `MÄrz` or `nÉe`."""
     if letter.isascii() or not letter.isupper():
         return False
     return before.islower() or (before.isascii() and after.islower())
 
 
-def _is_everyday(text: str, codec: str, ranges: Iterable[tuple[int, int]]) -> bool:
+def _is_everyday(
+    text: str,
+    codec: str,
+    ranges: Iterable[tuple[int, int]],
+) -> bool:
     """Return whether all characters beyond ASCII have two bytes, the first in one of `ranges`."""
     for char in text:
         if char.isascii():

@@ -93,7 +93,11 @@ def may_show_symbols(name: str) -> bool:
     return _TEXT_PARTS.fullmatch(name) is not None
 
 
-def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
+def write_symbols(
+    part: bytes,
+    name: str,
+    styles: Styles,
+) -> bytes:
     """Write what office_oxide leaves out as text into a part of a Word or PowerPoint file.
 
     These are what symbol fonts show, raised text, tabs of headers, characters with their reading,
@@ -158,7 +162,11 @@ def _show_text(font: str, text: str) -> str:
     return remove_private_letters(text)
 
 
-def _find_run_font(run: Any, properties: Any, styles: Styles) -> str:
+def _find_run_font(
+    run: Any,
+    properties: Any,
+    styles: Styles,
+) -> str:
     """Return the symbol font of a run, from the run or its styles, empty for a font of letters."""
     if properties is not None:
         names = _list_font_names(properties)
@@ -245,7 +253,11 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
         if not name.endswith(_REFERENCE_STYLES) and _is_raised(name, styles):
             raised.add(name)
     marks = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
-    return Styles(fonts, frozenset(raised), marks)
+    return Styles(
+        fonts,
+        frozenset(raised),
+        marks,
+    )
 
 
 def _list_bases(name: str, styles: Mapping[str, Any]) -> Iterator[Any]:

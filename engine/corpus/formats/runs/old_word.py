@@ -40,7 +40,15 @@ _SUPERSCRIPT = 0x2A48
 _LIFT = 0x4845
 _MIN_LIFT = 3  # half points
 _BEFORE = 40  # bytes before a superscript that decide how it is written
-_OPERAND_LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
+_OPERAND_LENGTHS = {
+    0: 1,
+    1: 1,
+    2: 2,
+    3: 4,
+    4: 2,
+    5: 2,
+    7: 3,
+}
 """Bytes of a property's operand, by the three highest bits of its number.
 
 For 6, which is left out, the operand begins with its length.
@@ -123,7 +131,11 @@ def write_shown_symbols(content: bytes) -> ShownSymbols:
         return ShownSymbols(content)
 
 
-def _read_structure(stream: bytes, table: bytes, at: int) -> bytes:
+def _read_structure(
+    stream: bytes,
+    table: bytes,
+    at: int,
+) -> bytes:
     """Return a structure of the table stream; the header names its offset and length at `at`."""
     start, length = struct.unpack_from("<II", stream, at)
     return table[start : start + length]
@@ -149,7 +161,11 @@ def _read_fonts(names: bytes) -> dict[int, str]:
     return fonts
 
 
-def _read_runs(stream: bytes, pages: bytes, fonts: Mapping[int, str]) -> Iterator[_Run]:
+def _read_runs(
+    stream: bytes,
+    pages: bytes,
+    fonts: Mapping[int, str],
+) -> Iterator[_Run]:
     """Yield the runs of letters that are raised or in symbol fonts, and of inserted symbols.
 
     `pages` lists the pages of formatted runs: their bounds, of 4 bytes each, then their numbers.
@@ -169,12 +185,22 @@ def _read_runs(stream: bytes, pages: bytes, fonts: Mapping[int, str]) -> Iterato
             if not at:
                 continue
             properties = page[at + 1 : at + 1 + page[at]]
-            run = _read_run(start, end, properties, fonts)
+            run = _read_run(
+                start,
+                end,
+                properties,
+                fonts,
+            )
             if run.font or run.symbol or run.is_raised:
                 yield run
 
 
-def _read_run(start: int, end: int, properties: bytes, fonts: Mapping[int, str]) -> _Run:
+def _read_run(
+    start: int,
+    end: int,
+    properties: bytes,
+    fonts: Mapping[int, str],
+) -> _Run:
     """Return the run between two offsets with its properties."""
     font = ""
     symbol = ""
@@ -194,7 +220,13 @@ def _read_run(start: int, end: int, properties: bytes, fonts: Mapping[int, str])
                 symbol = remove_private_letters(chr(code))
             if not symbol or not symbol.isprintable():
                 symbol = " "
-    return _Run(start, end, font, symbol, is_raised)
+    return _Run(
+        start,
+        end,
+        font,
+        symbol,
+        is_raised,
+    )
 
 
 def _split_properties(properties: bytes) -> Iterator[tuple[int, bytes]]:
@@ -218,7 +250,11 @@ def _read_pieces(structure: bytes) -> list[_Piece]:
     at = 0
     while structure[at] == 1:
         at += 3 + struct.unpack_from("<H", structure, at + 1)[0]
-    (length,) = struct.unpack_from("<I", structure, at + 1)
+    (length,) = struct.unpack_from(
+        "<I",
+        structure,
+        at + 1,
+    )
     table = structure[at + 5 : at + 5 + length]
     # The table has the bounds of pieces in characters, of 4 bytes each, then 8 bytes for each
     # piece, of which the middle 4 are its offset.
@@ -226,7 +262,11 @@ def _read_pieces(structure: bytes) -> list[_Piece]:
     bounds = struct.unpack_from(f"<{count + 1}I", table)
     pieces: list[_Piece] = []
     for number in range(count):
-        (offset,) = struct.unpack_from("<I", table, 4 * (count + 1) + 8 * number + 2)
+        (offset,) = struct.unpack_from(
+            "<I",
+            table,
+            4 * (count + 1) + 8 * number + 2,
+        )
         width = 2
         start = offset & 0x3FFFFFFF
         # Letters of one byte have twice their offset, with this mark.
@@ -238,7 +278,12 @@ def _read_pieces(structure: bytes) -> list[_Piece]:
     return pieces
 
 
-def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piece]) -> ShownSymbols:
+def _rewrite(
+    content: bytes,
+    stream: bytes,
+    runs: list[_Run],
+    pieces: list[_Piece],
+) -> ShownSymbols:
     """Write symbols and superscripts in place of the letters that show them."""
     new_stream = bytearray(stream)
     unused = _find_unused_letters(stream, pieces)
@@ -259,10 +304,18 @@ def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piec
     return ShownSymbols(_replace_stream(content, bytes(new_stream)), stand_ins)
 
 
-def _find_symbols(stream: bytes, run: _Run, piece: _Piece) -> Iterator[tuple[int, str]]:
+def _find_symbols(
+    stream: bytes,
+    run: _Run,
+    piece: _Piece,
+) -> Iterator[tuple[int, str]]:
     """Yield (offset, symbol) for each character in a run and a piece that shows another one."""
     start = max(run.start, piece.start)
-    end = min(run.end, piece.end, len(stream))
+    end = min(
+        run.end,
+        piece.end,
+        len(stream),
+    )
     raised = ""
     if run.is_raised and not run.font and not run.symbol:
         before = stream[max(piece.start, start - _BEFORE) : start].decode(piece.codec, "replace")

@@ -207,7 +207,11 @@ def _read_styles(roots: Sequence[Any]) -> _Styles:
     return _Styles(fonts, raised | inherit)
 
 
-def _inherits(name: str, parents: Mapping[str, str], raised: Container[str]) -> bool:
+def _inherits(
+    name: str,
+    parents: Mapping[str, str],
+    raised: Container[str],
+) -> bool:
     """Return whether a style is based on one that raises text."""
     # Styles may be based on each other in a circle.
     for _ in range(_MAX_STYLE_DEPTH):

@@ -67,7 +67,15 @@ _CHARACTER_WORDS = frozenset(
     )
 )
 """Control words that stand for a character."""
-_SEPARATORS = (b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab")
+_SEPARATORS = (
+    b"par",
+    b"cell",
+    b"row",
+    b"sect",
+    b"page",
+    b"line",
+    b"tab",
+)
 """Words that separate what precedes them from what follows."""
 # Words that raise text, and private letters: `\super`, `\up6`, `\u-3913`, `\u61623`.
 _MAY_CHANGE_TEXT = re.compile(rb"\\(?:super|up\d*)\b|\\u(?:-3[89]\d\d|-40\d\d|61[4-6]\d\d)")
@@ -426,7 +434,11 @@ def _find_next_exception(content: bytes, start: int) -> int:
     return len(content)
 
 
-def _find_group_end(content: bytes, start: int, end: int) -> int:
+def _find_group_end(
+    content: bytes,
+    start: int,
+    end: int,
+) -> int:
     """Return the offset of the brace that ends the group around `start`, `end` if there is none."""
     depth = 1
     for brace in _BRACE.finditer(content, start, end):
@@ -443,7 +455,11 @@ def _find_group_end(content: bytes, start: int, end: int) -> int:
     return end
 
 
-def _read_symbol_field(content: bytes, start: int, end: int) -> str:
+def _read_symbol_field(
+    content: bytes,
+    start: int,
+    end: int,
+) -> str:
     """Return the symbol that a field shows whose instruction is between `start` and `end`.
 
     Empty for another field, and for one with a result.
@@ -463,7 +479,11 @@ def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
     if not table:
         return {}
     start = table.end()
-    end = _find_group_end(content, start, start + _MAX_FONT_TABLE_LENGTH)
+    end = _find_group_end(
+        content,
+        start,
+        start + _MAX_FONT_TABLE_LENGTH,
+    )
     fonts = {}
     for number, name in _FONT.findall(content[start:end]):
         font = find_symbol_font(name.decode("latin-1").strip())

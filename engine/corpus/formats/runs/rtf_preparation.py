@@ -9,7 +9,11 @@ from engine.corpus.formats.runs.rtf import rewrite
 
 # Escapes that xberg leaves as they are written.
 _SIGN = re.compile(rb"\\([\\~_])")
-_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
+_SIGNS = {
+    b"\\": rb"\\",
+    b"~": b" ",
+    b"_": b"-",
+}
 # The two halves of a surrogate pair, as Word writes emoji (`\u-10179?\u-8704?`); xberg omits both.
 _SURROGATE_PAIR = re.compile(
     rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})"
@@ -58,7 +62,11 @@ def prepare_rtf(content: bytes) -> bytes:
     content = _SIGN.sub(lambda match: _SIGNS[match[1]], content)
     # `\mac` alone names the code page, too.
     if not _CODE_PAGE.search(content):
-        content = _MACINTOSH.sub(rb"\1\\ansicpg10000", content, count=1)
+        content = _MACINTOSH.sub(
+            rb"\1\\ansicpg10000",
+            content,
+            count=1,
+        )
     if b"\\trowd" not in content:
         content = _CELL_END.sub(lambda match: _CELL_ENDS_AS_TEXT[match[1]], content)
     return content

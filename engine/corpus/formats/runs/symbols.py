@@ -40,7 +40,11 @@ def find_symbol_font(name: str) -> str:
 
     A symbol font without a table gets its own name, so that none of its letters is shown.
     """
-    font = re.sub(r"[\s_-]", "", name.strip("'\" ").casefold())
+    font = re.sub(
+        r"[\s_-]",
+        "",
+        name.strip("'\" ").casefold(),
+    )
     font = font.removeprefix("itc").removesuffix("regular")
     if font in _FONTS_WITHOUT_TABLE:
         return font

@@ -70,7 +70,13 @@ _BLANKS = bytes.maketrans(b"\t\r\n", b"   ")
 # `_x000D_`. What follows `_x005F_`, an underscore, is no escape.
 _BREAKS = re.compile(rb"(?: |&#(?:9|10|13|x0*[9aAdD]);|(?<!_x005[Ff])_x00(?:09|0[aA]|0[dD])_)+")
 # Beginnings of the names of parts that hold no text of cells.
-_UNREAD = ("xl/media/", "xl/embeddings/", "xl/printerSettings/", "xl/theme/", "docProps/thumbnail")
+_UNREAD = (
+    "xl/media/",
+    "xl/embeddings/",
+    "xl/printerSettings/",
+    "xl/theme/",
+    "docProps/thumbnail",
+)
 # Maximum number of remembered texts of numbers with their formats.
 _MAX_REMEMBERED = 65_536
 
@@ -140,13 +146,22 @@ def split_rows(rows: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
         yield [digits for _, _, digits in parts]
 
 
-def show_cell(value: float, code: str, *, from_1904: bool = False) -> str:
+def show_cell(
+    value: float,
+    code: str,
+    *,
+    from_1904: bool = False,
+) -> str:
     """Return a number as a cell with the format `code` shows it.
 
     If the cell shows fewer digits than the number has, all digits follow after `ALL_DIGITS`.
     """
     digits = find_hidden_digits(value, code)
-    text = show_number(value, code, from_1904=from_1904)
+    text = show_number(
+        value,
+        code,
+        from_1904=from_1904,
+    )
     return f"{text}{ALL_DIGITS}{digits}" if digits else text
 
 
@@ -335,7 +350,12 @@ def _read_xml(package: ZipFile, pattern: re.Pattern[str]) -> Any:
     """Return the root of the first part whose name matches, None if missing or damaged."""
     from lxml import etree
 
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True, huge_tree=True)
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        recover=True,
+        huge_tree=True,
+    )
     with suppress(*DAMAGED, etree.XMLSyntaxError):
         return etree.fromstring(_read_part(package, pattern), parser)
     return None

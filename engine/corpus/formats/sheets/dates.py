@@ -129,7 +129,12 @@ class _Moment:
         return self.seconds // 3600 % 24
 
 
-def show_date(value: float, section: Section, *, from_1904: bool = False) -> str | None:
+def show_date(
+    value: float,
+    section: Section,
+    *,
+    from_1904: bool = False,
+) -> str | None:
     """Write a number of days as a date or a time, by a section with `is_date`.
 
     None if that is not possible: after the year 9999, or for a negative number unless the section
@@ -137,18 +142,32 @@ def show_date(value: float, section: Section, *, from_1904: bool = False) -> str
     """
     if value >= _MAX_DAYS or (value < 0 and not section.has("elapsed")):
         return None
-    return _write_date(value if section.has_time else floor(value), section, from_1904)
+    return _write_date(
+        value if section.has_time else floor(value),
+        section,
+        from_1904,
+    )
 
 
 @lru_cache(_MAX_REMEMBERED)
-def _write_date(value: float, section: Section, from_1904: bool) -> str:
+def _write_date(
+    value: float,
+    section: Section,
+    from_1904: bool,
+) -> str:
     """Write a number of days token by token; the texts are cached, since dates recur in a sheet."""
     tokens = section.tokens
     has_day = any(token.kind == "date" and token.text[0] == "d" for token in tokens)
     places = _count_places(tokens)
     locale = _read_locale(section.language)
     years_ahead = _YEARS_AHEAD.get(locale.calendar, 0)
-    moment = _compute_moment(abs(value), section, places, years_ahead, from_1904=from_1904)
+    moment = _compute_moment(
+        abs(value),
+        section,
+        places,
+        years_ahead,
+        from_1904=from_1904,
+    )
     names = _find_names(locale.language)
     era = _find_era(moment, section, locale)
     pieces = ["-"] if value < 0 else []
@@ -203,12 +222,27 @@ def _compute_moment(
         day = (1900, 2, 29)
     else:
         # Day 1 is 1 January 1900; after the day that did not exist, all dates are a day earlier.
-        day_zero = date(1899, 12, 31 if days < _LEAP_DAY else 30)
+        day_zero = date(
+            1899,
+            12,
+            31 if days < _LEAP_DAY else 30,
+        )
         written = day_zero + timedelta(min(days, _MAX_DAYS - 1))
-        day = (written.year, written.month, written.day)
+        day = (
+            written.year,
+            written.month,
+            written.day,
+        )
     # To Excel, day 1 was a Sunday.
     weekday = (days - 1) % 7
-    return _Moment(*day, weekday, units, places, section.has("noon"), years_ahead)
+    return _Moment(
+        *day,
+        weekday,
+        units,
+        places,
+        section.has("noon"),
+        years_ahead,
+    )
 
 
 @lru_cache
@@ -227,7 +261,11 @@ def _read_locale(typed: str) -> _Locale:
     language = _LANGUAGES.get(number & _PRIMARY_LANGUAGE, "en")
     if number & 0xFFFF == _TAIWAN:
         language = _TAIWANESE
-    return _Locale(language, number >> 16 & _CALENDAR, has_first_year)
+    return _Locale(
+        language,
+        number >> 16 & _CALENDAR,
+        has_first_year,
+    )
 
 
 def _find_names(language: str) -> CalendarNames:
@@ -236,7 +274,11 @@ def _find_names(language: str) -> CalendarNames:
     return names or CALENDAR_NAMES["en"]
 
 
-def _find_era(moment: _Moment, section: Section, locale: _Locale) -> _Era | None:
+def _find_era(
+    moment: _Moment,
+    section: Section,
+    locale: _Locale,
+) -> _Era | None:
     """Return the era that a section writes, None if it writes years of our own calendar."""
     letters = {token.text[0] for token in section.tokens if token.kind == "date"}
     is_taiwanese = locale.language == _TAIWANESE or locale.calendar == _TAIWANESE_CALENDAR
@@ -267,7 +309,11 @@ def _show_elapsed(text: str, moment: _Moment) -> str:
     return str(moment.seconds // unit).zfill(len(text))
 
 
-def _show_noon(text: str, moment: _Moment, language: str) -> str:
+def _show_noon(
+    text: str,
+    moment: _Moment,
+    language: str,
+) -> str:
     """Write `AM/PM`, `a/p` or the like; in some languages, `AM/PM` stands for other words."""
     if text == "am/pm":
         text = NOON_NAMES.get(language, text)
@@ -275,7 +321,13 @@ def _show_noon(text: str, moment: _Moment, language: str) -> str:
     return after_noon if moment.hour_of_24 >= 12 else before_noon
 
 
-def _show_date_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: bool) -> str:
+def _show_date_part(
+    text: str,
+    moment: _Moment,
+    names: CalendarNames,
+    *,
+    has_day: bool,
+) -> str:
     """Write a year, month, day, hour, minute or second by a token such as `yyyy` or `mm`.
 
     `has_day` tells that the section also writes a day: in some languages, the name of a month then
@@ -290,7 +342,12 @@ def _show_date_part(text: str, moment: _Moment, names: CalendarNames, *, has_day
         case "b":
             return _show_year(length, moment.year + _BUDDHIST_YEARS)
         case "m":
-            return _show_month(length, moment.month, names, has_day=has_day)
+            return _show_month(
+                length,
+                moment.month,
+                names,
+                has_day=has_day,
+            )
         case "d":
             return _show_day(length, moment, names)
         case "a":
@@ -312,7 +369,13 @@ def _show_year(length: int, year: int) -> str:
     return str(year)
 
 
-def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool) -> str:
+def _show_month(
+    length: int,
+    month: int,
+    names: CalendarNames,
+    *,
+    has_day: bool,
+) -> str:
     """Write 3 for `m`, 03 for `mm`, Mar for `mmm`, March for `mmmm` and M for `mmmmm`."""
     if length < 3:
         return f"{month:0{length}}"
@@ -327,7 +390,11 @@ def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool)
     return name
 
 
-def _show_day(length: int, moment: _Moment, names: CalendarNames) -> str:
+def _show_day(
+    length: int,
+    moment: _Moment,
+    names: CalendarNames,
+) -> str:
     """Write 4 for `d`, 04 for `dd`, Tue for `ddd` and Tuesday for `dddd`."""
     if length < 3:
         return f"{moment.day:0{length}}"
@@ -335,7 +402,11 @@ def _show_day(length: int, moment: _Moment, names: CalendarNames) -> str:
     return days[moment.weekday]
 
 
-def _show_asian_day(length: int, moment: _Moment, names: CalendarNames) -> str:
+def _show_asian_day(
+    length: int,
+    moment: _Moment,
+    names: CalendarNames,
+) -> str:
     """Write 土 for `aaa` and 土曜日 for `aaaa`, in Japanese unless the section names a language."""
     if names is CALENDAR_NAMES["en"]:
         names = ASIAN_CALENDAR_NAMES["ja"]

@@ -49,7 +49,14 @@ _PLAIN_SHAPE = re.compile(
     r"l*(?P<number>(?P<whole>#+,##0|#,###|#*0|#+|0{2,})(?:\.(?P<places>0*#*))?(?P<scale>,*))l*"
 )
 _NUMBER_KINDS = ("digit", "point", "comma")
-_COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne}
+_COMPARE = {
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+    "=": eq,
+    "<>": ne,
+}
 _MAX_SECTIONS = 4
 # Maximum length of a code; Excel accepts at most 255.
 _MAX_CODE_LENGTH = 1024
@@ -228,7 +235,11 @@ def _parse_section(part: str) -> Section:
     return _build_section(tokens, condition, language)
 
 
-def _build_section(parsed: Sequence[Token], condition: Condition | None, language: str) -> Section:
+def _build_section(
+    parsed: Sequence[Token],
+    condition: Condition | None,
+    language: str,
+) -> Section:
     """Return a section of parsed tokens, once it is clear whether their letters write a date."""
     writes_number = _writes_number(parsed)
     tokens: list[Token] = []
@@ -240,13 +251,24 @@ def _build_section(parsed: Sequence[Token], condition: Condition | None, languag
         else:
             tokens.append(Token("date", token.text.lower()))
     if not any(token.kind in ("date", "elapsed") for token in tokens):
-        return Section(tuple(tokens), condition, language, plain=_find_plain(tokens))
+        return Section(
+            tuple(tokens),
+            condition,
+            language,
+            plain=_find_plain(tokens),
+        )
     tokens = _mark_minutes(tokens)
     has_time = any(
         token.kind == "elapsed" or (token.kind == "date" and token.text[0] in "hns")
         for token in tokens
     )
-    return Section(tuple(tokens), condition, language, is_date=True, has_time=has_time)
+    return Section(
+        tuple(tokens),
+        condition,
+        language,
+        is_date=True,
+        has_time=has_time,
+    )
 
 
 def _writes_number(tokens: Sequence[Token]) -> bool:

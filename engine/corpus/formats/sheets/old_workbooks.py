@@ -59,7 +59,11 @@ class _WorkbookGlobals:
 
     def show(self, value: float, style: int) -> str:
         """Return a number as a cell of this style shows it."""
-        return show_cell(value, self._find_code(style), from_1904=self.from_1904)
+        return show_cell(
+            value,
+            self._find_code(style),
+            from_1904=self.from_1904,
+        )
 
     def find_added_text(self, style: int) -> tuple[str, str] | None:
         """Return what a cell of this style shows before and after a text, None if nothing."""
@@ -92,11 +96,26 @@ def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> 
             start = workbook.sheet_starts.get(section.get("title") or "")
             table = next((node for node in section["elements"] if node["type"] == "table"), None)
             if start is not None and table is not None:
-                _put_numbers(table["rows"], data, start, workbook)
-                _add_to_texts(table["rows"], data, start, workbook)
+                _put_numbers(
+                    table["rows"],
+                    data,
+                    start,
+                    workbook,
+                )
+                _add_to_texts(
+                    table["rows"],
+                    data,
+                    start,
+                    workbook,
+                )
 
 
-def _put_numbers(rows: list[Any], data: bytes, start: int, workbook: _WorkbookGlobals) -> None:
+def _put_numbers(
+    rows: list[Any],
+    data: bytes,
+    start: int,
+    workbook: _WorkbookGlobals,
+) -> None:
     """Put the numbers of a sheet into its `rows`; its part of `data` begins at `start`."""
     for row, column, style, value in _read_numbers(data, start):
         try:
@@ -115,12 +134,21 @@ def _put_numbers(rows: list[Any], data: bytes, start: int, workbook: _WorkbookGl
         cells[column] = {**cells[column], "content": [paragraph]}
 
 
-def _has_cell(rows: Sequence[Any], row: int, column: int) -> bool:
+def _has_cell(
+    rows: Sequence[Any],
+    row: int,
+    column: int,
+) -> bool:
     """Return whether office_oxide has given a cell."""
     return row < len(rows) and column < len(rows[row]["cells"])
 
 
-def _add_to_texts(rows: list[Any], data: bytes, start: int, workbook: _WorkbookGlobals) -> None:
+def _add_to_texts(
+    rows: list[Any],
+    data: bytes,
+    start: int,
+    workbook: _WorkbookGlobals,
+) -> None:
     """Put what formats such as `"Art. "@` add to texts into the `rows` of a sheet.
 
     Its part of `data` begins at `start`.
@@ -166,12 +194,20 @@ def _read_globals(data: bytes) -> _WorkbookGlobals:
     workbook = _WorkbookGlobals()
     for kind, content in _read_records(data, 0):
         if kind == _SHEET:
-            name = _read_text(content[6:], length_size=1, is_97=is_97)
+            name = _read_text(
+                content[6:],
+                length_size=1,
+                is_97=is_97,
+            )
             (workbook.sheet_starts[name],) = struct.unpack_from("<I", content)
         elif kind == _FORMAT:
             (number,) = struct.unpack_from("<H", content)
             length_size = 2 if is_97 else 1
-            workbook.codes[number] = _read_text(content[2:], length_size=length_size, is_97=is_97)
+            workbook.codes[number] = _read_text(
+                content[2:],
+                length_size=length_size,
+                is_97=is_97,
+            )
         elif kind == _STYLE:
             workbook.styles.append(struct.unpack_from("<H", content, 2)[0])
         elif kind == _CALENDAR:
@@ -179,7 +215,12 @@ def _read_globals(data: bytes) -> _WorkbookGlobals:
     return workbook
 
 
-def _read_text(content: bytes, *, length_size: int, is_97: bool) -> str:
+def _read_text(
+    content: bytes,
+    *,
+    length_size: int,
+    is_97: bool,
+) -> str:
     """Return the text in `content`, which begins with its length, a number of `length_size` bytes.
 
     Since Excel 97, a byte after the length tells whether each character has two bytes.

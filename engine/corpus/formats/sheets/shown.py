@@ -29,10 +29,19 @@ _LAST_PLACES = tuple(Decimal(1).scaleb(-places) for places in range(_MAX_PLACES 
 # The precision with which a spreadsheet calculates.
 _PRECISION = ".15g"
 # What a place for a digit shows if the number has no digit there.
-_FILL = {"0": "0", "?": " ", "#": ""}
+_FILL = {
+    "0": "0",
+    "?": " ",
+    "#": "",
+}
 
 
-def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
+def show_number(
+    value: float,
+    code: str,
+    *,
+    from_1904: bool = False,
+) -> str:
     """Write a number in the format `code`, rounded half away from zero, with single spaces.
 
     `from_1904`: whether the workbook counts its days from 1904.
@@ -40,7 +49,11 @@ def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
     format = parse_format(code)
     section, is_signed = format.section_for(value)
     if section.is_date:
-        text = show_date(value, section, from_1904=from_1904)
+        text = show_date(
+            value,
+            section,
+            from_1904=from_1904,
+        )
         if text is None:
             text = show_general(value)
         return " ".join(text.split())
@@ -176,7 +189,11 @@ def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
     number = _round(number.scaleb(-3 * thousands), places)
     whole, _, decimals = format(number, "f").partition(".")
     is_grouped = _has_grouping(kinds[: min(point, last_digit + 1)])
-    written = _write_whole(whole.lstrip("0"), before_point, is_grouped=is_grouped)
+    written = _write_whole(
+        whole.lstrip("0"),
+        before_point,
+        is_grouped=is_grouped,
+    )
     return written + _write_places(decimals, after_point)
 
 
@@ -186,7 +203,12 @@ def _has_grouping(kinds: Sequence[str]) -> bool:
     return bool(digits) and "comma" in kinds[digits[0] : digits[-1]]
 
 
-def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> str:
+def _write_whole(
+    digits: str,
+    tokens: Sequence[Token],
+    *,
+    is_grouped: bool,
+) -> str:
     """Write the digits before the point into their places, from right to left.
 
     The first place takes all digits that the others leave.

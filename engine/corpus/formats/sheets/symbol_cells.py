@@ -87,6 +87,10 @@ def _show_run(match: re.Match[bytes]) -> bytes:
     if not _RAISED.search(match[0]):
         return match[0]
     start = match.start()
-    before = _TEXT_BEFORE.search(match.string, max(0, start - _MAX_BEFORE), start)
+    before = _TEXT_BEFORE.search(
+        match.string,
+        max(0, start - _MAX_BEFORE),
+        start,
+    )
     text_before = _decode(before[1]) if before else ""
     return _replace_texts(match[0], partial(write_superscript, before=text_before))

@@ -86,7 +86,11 @@ def tar(
     return content.getvalue()
 
 
-def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+def special(
+    name: str,
+    kind: bytes,
+    target: str = "",
+) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.type = kind
     member.linkname = target
@@ -162,7 +166,11 @@ def test_archives_inside_archives_are_read(tmp_path: Path) -> None:
 def test_a_file_that_is_compressed_alone_is_read(
     tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
 ) -> None:
-    (found,) = opened(tmp_path, name, pack(b"The tern."))
+    (found,) = opened(
+        tmp_path,
+        name,
+        pack(b"The tern."),
+    )
     assert isinstance(found, ReadDocument)
     assert (found.member, found.text) == ("note.txt", "The tern.")
 
@@ -190,8 +198,16 @@ def test_links_devices_and_names_that_lead_out_are_left_out(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("encoding", "name"), [("cp1252", "Prüfbericht Größe.txt"), ("utf-8", "Größe 资料.txt")]
 )
-def test_names_in_old_archives_of_tar_are_legible(tmp_path: Path, encoding: str, name: str) -> None:
-    content = tar({name: b"The tern."}, form=tarfile.GNU_FORMAT, encoding=encoding)
+def test_names_in_old_archives_of_tar_are_legible(
+    tmp_path: Path,
+    encoding: str,
+    name: str,
+) -> None:
+    content = tar(
+        {name: b"The tern."},
+        form=tarfile.GNU_FORMAT,
+        encoding=encoding,
+    )
     assert sorted_out(opened(tmp_path, "a.tar", content))[0] == {name}
 
 
@@ -214,7 +230,11 @@ def test_locked_archives_of_7z_are_opened_by_a_known_password(
 @pytest.mark.parametrize("ending", QUICKLY_PACKED)
 def test_what_comes_before_a_damage_is_read(tmp_path: Path, ending: str) -> None:
     noise = random.Random(0).randbytes(1_500_000)
-    files = {"a.txt": b"The tern.", "b.txt": noise, "c.txt": b"The eider."}
+    files = {
+        "a.txt": b"The tern.",
+        "b.txt": noise,
+        "c.txt": b"The eider.",
+    }
     content = QUICKLY_PACKED[ending](tar(files))
     found = sorted_out(opened(tmp_path, f"a{ending}", content[: len(content) - 500_000]))
     assert found == ({"a.txt"}, {"the rest of the archive": "damaged"})
@@ -269,7 +289,11 @@ def test_archives_with_the_ending_of_another_kind_are_read(tmp_path: Path) -> No
 
 
 def test_bombs_are_refused(tmp_path: Path) -> None:
-    large = {"a.txt": b"The tern.", "big.txt": bytes(70 * 2**20), "b.txt": b"The eider."}
+    large = {
+        "a.txt": b"The tern.",
+        "big.txt": bytes(70 * 2**20),
+        "b.txt": b"The eider.",
+    }
     found = sorted_out(opened(tmp_path, "a.tar.xz", QUICKLY_PACKED[".tar.xz"](tar(large))))
     assert found == ({"a.txt"}, {"big.txt": "too large", "the rest of the archive": "too large"})
     quickly = [{"id": py7zr.FILTER_LZMA2, "preset": 0}]

@@ -80,7 +80,11 @@ def test_an_archive_whose_end_names_a_wrong_disk_is_read_where_all_of_it_is_ther
 
 
 def test_a_name_in_utf_8_beside_another_is_taken_if_it_belongs_to_it(tmp_path: Path) -> None:
-    def member(stored: str, unicode_name: str, checksum: int) -> zipfile.ZipInfo:
+    def member(
+        stored: str,
+        unicode_name: str,
+        checksum: int,
+    ) -> zipfile.ZipInfo:
         info = zipfile.ZipInfo(stored)
         field = struct.pack("<BI", 1, checksum) + unicode_name.encode()
         info.extra = struct.pack("<HH", 0x7075, len(field)) + field

@@ -23,7 +23,11 @@ def counted_calls() -> Iterator[list[int]]:
     """How many functions are called within, as the last item."""
     calls = [0]
 
-    def count(_frame: object, event: str, _argument: object) -> None:
+    def count(
+        _frame: object,
+        event: str,
+        _argument: object,
+    ) -> None:
         calls[0] += event in ("call", "c_call")
 
     before = sys.getprofile()

@@ -48,7 +48,11 @@ def read(*lines: tuple[float, float, str], writing: str = "V") -> str:
         f" {len(_LETTERS)} beginbfchar {_TO_UNICODE}endbfchar endcmap"
     )
     stream = f"\n99 0 obj<</Length {len(letters)}>>stream\n{letters}\nendstream endobj\nxref"
-    content = content.replace(b"\nxref", stream.encode(), 1)
+    content = content.replace(
+        b"\nxref",
+        stream.encode(),
+        1,
+    )
     (document,) = READER.read(Path("a.pdf"), content.replace(b"/F1 3 0 R", font, 1))
     assert isinstance(document, ReadDocument)
     return document.text

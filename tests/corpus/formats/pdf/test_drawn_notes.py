@@ -29,7 +29,11 @@ _FIELD = (
 _NOTE = "<</Type/Annot/Subtype/Text/Rect[0 0 9 9]/Contents(Check it.)>>"
 
 
-def page_with(note: str, shown: str, form: str = "") -> bytes:
+def page_with(
+    note: str,
+    shown: str,
+    form: str = "",
+) -> bytes:
     """Return a page with a note that shows something, and with a comment."""
     drawn = f"BT /F1 12 Tf 5 20 Td ({shown}) Tj ET"
     shape = "/Type/XObject/Subtype/Form/BBox[0 0 300 50]"
@@ -49,7 +53,11 @@ def page_with(note: str, shown: str, form: str = "") -> bytes:
     return content.replace(b"xref\n0", more.encode() + b"xref\n0")
 
 
-def read(note: str, shown: str, form: str = "") -> str:
+def read(
+    note: str,
+    shown: str,
+    form: str = "",
+) -> str:
     """Return the text of such a page without the first line."""
     (document,) = READER.read(Path("a.pdf"), page_with(note, shown, form))
     assert isinstance(document, ReadDocument)
@@ -71,7 +79,11 @@ def read(note: str, shown: str, form: str = "") -> str:
         (_STAMP.replace("/F 4", "/F 2"), "", "Check it."),
     ],
 )
-def test_what_is_drawn_for_a_note_is_read(note: str, form: str, text: str) -> None:
+def test_what_is_drawn_for_a_note_is_read(
+    note: str,
+    form: str,
+    text: str,
+) -> None:
     assert read(note, "Paid in May", form) == text
 
 
@@ -86,7 +98,11 @@ def test_notes_for_which_the_time_does_not_suffice_are_reported(
     content = page_with(_STAMP, "Paid in May")
     # The clock is read before, between and after both notes, and when their drawings are read.
     clock = itertools.chain([0.0] * 5, itertools.repeat(100.0))
-    monkeypatch.setattr(time, "process_time", lambda: next(clock))
+    monkeypatch.setattr(
+        time,
+        "process_time",
+        lambda: next(clock),
+    )
     document, left = PdfReader(annotation_seconds=10.0).read(Path("a.pdf"), content)
     assert isinstance(document, ReadDocument)
     assert document.text == "The pelican boards.\n\nTo accounts\nCheck it."

@@ -29,7 +29,11 @@ def number_glyphs(text: str) -> str:
     return "".join(f"{code - (29 if code < 127 else 30):04X}" for code in codes)
 
 
-def pdf(*lines: str, font: bytes = _COMPOSITE, pages: int = 1) -> bytes:
+def pdf(
+    *lines: str,
+    font: bytes = _COMPOSITE,
+    pages: int = 1,
+) -> bytes:
     """Return a PDF with lines of numbers of glyphs on its first page, and plain text on others."""
     content = office.pdf("The pelican.", *["The heron."] * (pages - 1))
     begin = content.index(b"BT /F1")

@@ -26,7 +26,12 @@ def text_at(place: tuple[float, float], text: str) -> str:
     return f"1 0 0 1 {place[0]} {place[1]} Tm ({text}) Tj "
 
 
-def page_of(drawn: Iterable[str], *, more: str = "", rotate: int = 0) -> str:
+def page_of(
+    drawn: Iterable[str],
+    *,
+    more: str = "",
+    rotate: int = 0,
+) -> str:
     """The text of a page on which texts are drawn at places."""
     content = office.pdf("The pelican.")
     shown = f"BT /F1 12 Tf {''.join(drawn)} ET {more}".encode()
@@ -103,7 +108,12 @@ def test_numbers_of_different_lines_are_not_joined(
 
 
 def test_an_empty_cell_takes_no_line() -> None:
-    rows = (ROWS[0], ("North quay", "", "4", ""), ("", "9 m", "", "Bo Mole"), ROWS[3])
+    rows = (
+        ROWS[0],
+        ("North quay", "", "4", ""),
+        ("", "9 m", "", "Bo Mole"),
+        ROWS[3],
+    )
     text = page_of(text_at(place, cell) for place, cell in table(rows, pitch=28))
     assert text.split("\n") == [" | ".join(filter(None, row)) for row in rows]
 
@@ -139,7 +149,11 @@ def test_rules_say_where_a_row_ends() -> None:
     drawn: list[tuple[tuple[float, float], str]] = []
     for at, name in enumerate(("North quay", "South quay", "East basin")):
         top = 700 - 40 * at
-        drawn += [((200, top), "for ships of"), ((360, top), "open by"), ((72, top - 6), name)]
+        drawn += [
+            ((200, top), "for ships of"),
+            ((360, top), "open by"),
+            ((72, top - 6), name),
+        ]
         drawn += [((200, top - 12), f"{9 + at} m and inspec-"), ((360, top - 12), "day")]
         drawn += [((200, top - 24), "ted yearly")]
     text = page_of(
@@ -213,7 +227,11 @@ def test_columns_that_are_drawn_one_after_the_other_stay_so() -> None:
     assert text == "\n".join(COLUMNS[0] + COLUMNS[1]).replace("be-\nfore ", "before ")
 
 
-TURNS = {90: "0 1 -1 0", 270: "0 -1 1 0", 180: "-1 0 0 -1"}
+TURNS = {
+    90: "0 1 -1 0",
+    270: "0 -1 1 0",
+    180: "-1 0 0 -1",
+}
 LINES = (
     "The heron moors at noon.",
     "Berths are inspected by the freight",
@@ -311,9 +329,19 @@ def test_bullets_belong_to_the_items_behind_them() -> None:
 
 def test_columns_may_stand_close_to_each_other() -> None:
     """As on a printed spreadsheet, whose numbers end where the next column's words begin."""
-    rows = (("Ducks", 72.0), ("2019", 100.0), ("2020", 100.0), ("2021", 100.0))
+    rows = (
+        ("Ducks", 72.0),
+        ("2019", 100.0),
+        ("2020", 100.0),
+        ("2021", 100.0),
+    )
     drawn = [((left, 700 - 16 * at), text) for at, (text, left) in enumerate(rows)]
-    names = (("Freshwater birds", 130.0), ("120", 210.0), ("135", 210.0), ("150", 210.0))
+    names = (
+        ("Freshwater birds", 130.0),
+        ("120", 210.0),
+        ("135", 210.0),
+        ("150", 210.0),
+    )
     drawn += [((left, 700 - 16 * at), text) for at, (text, left) in enumerate(names)]
     drawn.sort(key=lambda cell: -cell[0][1])
     text = page_of(text_at(place, shown) for place, shown in drawn)
@@ -490,7 +518,11 @@ def test_wide_cells_in_two_columns_are_rows() -> None:
 )
 def test_lists_in_two_columns_are_no_rows(lists: tuple[tuple[str, ...], ...]) -> None:
     rows = list(zip(*lists, strict=True))
-    drawn = cells_by_column((72, 300), rows, 16)
+    drawn = cells_by_column(
+        (72, 300),
+        rows,
+        16,
+    )
     text = page_of(text_at(place, cell) for place, cell in drawn)
     assert text.split("\n") == [entry for entries in lists for entry in entries]
 

@@ -16,7 +16,11 @@ TEXT = (
     "Contents\nBerths 1\n\n1. Berths\nThe pelican boards.\nSee Berths.\n\nKapitel 2 Pilots"
     " and\ntheir ships\nThe heron."
 )
-PAGES = (Page(0, 1, "page 1"), Page(19, 2, "page 2"), Page(62, 4, "page 4"))
+PAGES = (
+    Page(0, 1, "page 1"),
+    Page(19, 2, "page 2"),
+    Page(62, 4, "page 4"),
+)
 
 
 def test_pages_of_the_example_begin_where_it_says() -> None:

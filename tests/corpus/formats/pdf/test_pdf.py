@@ -238,7 +238,11 @@ def text_drawn(*lines: str) -> str:
     """The text of a PDF with these lines, each shaped as the rules of its script want."""
     figure = Figure()
     for number, line in enumerate(lines):
-        figure.text(0.1, 0.8 - 0.2 * number, line)
+        figure.text(
+            0.1,
+            0.8 - 0.2 * number,
+            line,
+        )
     with mpl.rc_context({"pdf.fonttype": 42}):
         figure.savefig(made := BytesIO(), format="pdf")
     (document,) = read(made.getvalue())
@@ -322,7 +326,11 @@ def with_notes(*notes: bytes) -> bytes:
         b"%d 0 obj\n<</Type/Annot/Rect[9 9 90 30]%s>>\nendobj\n" % (number, note)
         for number, note in enumerate(notes, 20)
     )
-    return content.replace(b"xref\n", objects + b"xref\n", 1)
+    return content.replace(
+        b"xref\n",
+        objects + b"xref\n",
+        1,
+    )
 
 
 def test_what_was_filled_into_a_form_is_read_with_the_names_of_its_fields() -> None:
@@ -469,7 +477,11 @@ def meaning(shown: str, signs: dict[str, str]) -> str:
 
 
 def test_surrogate_pairs_next_to_right_to_left_letters_lose_only_themselves() -> None:
-    signs = {"A": "א", "B": "ב", "C": "😀"}
+    signs = {
+        "A": "א",
+        "B": "ב",
+        "C": "😀",
+    }
     assert meaning("xyz C AB", signs).split() == ["xyz", "בא"]
     assert meaning("ACB", signs) == "בא"
 

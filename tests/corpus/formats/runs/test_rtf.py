@@ -63,7 +63,11 @@ RIGHT = {
         (rb"c:\\page", r"c:\page"),
     ],
 )
-def test_words_of_several_groups(tmp_path: Path, written: bytes, text: str) -> None:
+def test_words_of_several_groups(
+    tmp_path: Path,
+    written: bytes,
+    text: str,
+) -> None:
     assert read(tmp_path / "a.rtf", rtf(written)) == text
 
 
@@ -76,7 +80,12 @@ def test_words_of_several_groups(tmp_path: Path, written: bytes, text: str) -> N
         (950, 136, "契約功能 許可"),
     ],
 )
-def test_letters_of_two_bytes(tmp_path: Path, code_page: int, charset: int, text: str) -> None:
+def test_letters_of_two_bytes(
+    tmp_path: Path,
+    code_page: int,
+    charset: int,
+    text: str,
+) -> None:
     """WordPad escapes the second byte only if it is no sign of ASCII."""
     escaped = b""
     for byte in text.encode(f"cp{code_page}"):

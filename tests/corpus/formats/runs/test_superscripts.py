@@ -47,7 +47,11 @@ SHARED = (
         ("x", " ", " "),
     ],
 )
-def test_what_a_raised_text_is_written_as(before: str, raised: str, shown: str) -> None:
+def test_what_a_raised_text_is_written_as(
+    before: str,
+    raised: str,
+    shown: str,
+) -> None:
     assert write_superscript(raised, before) == shown
 
 
@@ -79,7 +83,11 @@ def test_a_style_may_raise_text(tmp_path: Path) -> None:
         ('<w:vertAlign w:val="subscript"/><w:position w:val="6"/>', "surety1"),
     ],
 )
-def test_a_position_may_raise_text(tmp_path: Path, properties: str, text: str) -> None:
+def test_a_position_may_raise_text(
+    tmp_path: Path,
+    properties: str,
+    text: str,
+) -> None:
     body = f"<w:p>{run('surety')}<w:r><w:rPr>{properties}</w:rPr><w:t>1</w:t></w:r></w:p>"
     assert read(tmp_path / "a.docx", docx(body)) == text
 
@@ -87,7 +95,11 @@ def test_a_position_may_raise_text(tmp_path: Path, properties: str, text: str) -
 @pytest.mark.parametrize(
     ("style", "text"), [("Mark", "surety²"), ("Derived", "surety²"), ("Level", "surety2")]
 )
-def test_a_style_may_raise_text_by_its_position(tmp_path: Path, style: str, text: str) -> None:
+def test_a_style_may_raise_text_by_its_position(
+    tmp_path: Path,
+    style: str,
+    text: str,
+) -> None:
     lifted = '<w:rPr><w:position w:val="8"/></w:rPr>'
     level = '<w:rPr><w:position w:val="0"/></w:rPr>'
     based = '<w:basedOn w:val="Mark"/>'
@@ -141,7 +153,11 @@ def test_superscripts_of_cells(tmp_path: Path) -> None:
         ('baseline="0%"', "pelican1 boards"),
     ],
 )
-def test_superscripts_of_powerpoint(tmp_path: Path, properties: str, text: str) -> None:
+def test_superscripts_of_powerpoint(
+    tmp_path: Path,
+    properties: str,
+    text: str,
+) -> None:
     with zipfile.ZipFile(io.BytesIO(office.pptx())) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     runs = (
@@ -220,7 +236,11 @@ def with_raised_span(
         ("0% 100%", "The pelican1 boards"),
     ],
 )
-def test_superscripts_of_open_document(tmp_path: Path, position: str, text: str) -> None:
+def test_superscripts_of_open_document(
+    tmp_path: Path,
+    position: str,
+    text: str,
+) -> None:
     assert text in read(tmp_path / "a.odt", with_raised_span(office.odt(), position))
 
 
@@ -228,12 +248,20 @@ def test_superscripts_of_open_document(tmp_path: Path, position: str, text: str)
     "span", ["<text:span>1</text:span>", '<text:a text:style-name="Link">1</text:a>']
 )
 def test_raised_text_may_be_in_a_span_within(tmp_path: Path, span: str) -> None:
-    content = with_raised_span(office.odt(), "super 58%", span)
+    content = with_raised_span(
+        office.odt(),
+        "super 58%",
+        span,
+    )
     assert "The pelican¹ boards" in read(tmp_path / "a.odt", content)
 
 
 def test_a_named_style_of_open_document_may_raise_text(tmp_path: Path) -> None:
-    content = with_raised_span(office.odt(), "super 58%", in_styles="Mark")
+    content = with_raised_span(
+        office.odt(),
+        "super 58%",
+        in_styles="Mark",
+    )
     assert "The pelican¹ boards" in read(tmp_path / "a.odt", content)
 
 
@@ -288,7 +316,11 @@ def test_blanks_of_open_document_part_words(
         ("<table><tr><td>Price<sup>1</sup></td><td>9</td></tr></table>", "Price¹ | 9"),
     ],
 )
-def test_superscripts_of_web_pages(tmp_path: Path, page: str, text: str) -> None:
+def test_superscripts_of_web_pages(
+    tmp_path: Path,
+    page: str,
+    text: str,
+) -> None:
     style = "<style>@media print {.mark{vertical-align:super}} .note{color:red}</style>"
     assert read(tmp_path / "a.html", f"{style}<p>{page}</p>".encode()) == text
 
@@ -302,7 +334,11 @@ def test_superscripts_of_web_pages(tmp_path: Path, page: str, text: str) -> None
         (rb"H{\sub 2}O on the 1{\super st}", "H2O on the 1st"),
     ],
 )
-def test_superscripts_of_rtf(tmp_path: Path, written: bytes, text: str) -> None:
+def test_superscripts_of_rtf(
+    tmp_path: Path,
+    written: bytes,
+    text: str,
+) -> None:
     assert read(tmp_path / "a.rtf", rtf(written)) == text
 
 

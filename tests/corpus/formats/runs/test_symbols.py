@@ -43,7 +43,11 @@ def symbol(font: str, code: str) -> str:
         ("mtextra", "K", ""),
     ],
 )
-def test_what_the_letters_of_a_font_show(font: str, letters: str, shown: str) -> None:
+def test_what_the_letters_of_a_font_show(
+    font: str,
+    letters: str,
+    shown: str,
+) -> None:
     assert show_symbols(font, letters) == shown
 
 
@@ -152,20 +156,39 @@ def test_symbols_of_web_pages(tmp_path: Path) -> None:
         (rb"nobody says which \u61603 ?font", "nobody says which font"),
     ],
 )
-def test_symbols_of_rtf(tmp_path: Path, written: bytes, text: str) -> None:
+def test_symbols_of_rtf(
+    tmp_path: Path,
+    written: bytes,
+    text: str,
+) -> None:
     assert read(tmp_path / "a.rtf", rtf(written)) == text
 
 
 IN_SYMBOL = struct.pack("<HH", 0x4A4F, 0)
 IN_WINGDINGS = struct.pack("<HH", 0x4A4F, 1)
-OHM = struct.pack("<HHH", 0x6A09, 0, 0xF057)
-DEGREE = struct.pack("<HHH", 0x6A09, 0, 0xF0B0)
+OHM = struct.pack(
+    "<HHH",
+    0x6A09,
+    0,
+    0xF057,
+)
+DEGREE = struct.pack(
+    "<HHH",
+    0x6A09,
+    0,
+    0xF0B0,
+)
 ALARM = struct.pack("<HHH", 0x6A09, 1, 0xF025)  # beyond 16 bits
 
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_symbols_of_word_97(tmp_path: Path, width: int) -> None:
-    runs = [(5, 6, OHM), (9, 10, DEGREE), (12, 13, ALARM), (17, 18, IN_SYMBOL)]
+    runs = [
+        (5, 6, OHM),
+        (9, 10, DEGREE),
+        (12, 13, ALARM),
+        (17, 18, IN_SYMBOL),
+    ]
     text = read(
         tmp_path / "a.doc", doc("220 k(, 9( ((, 2 mm.\rThe heron moors at noon.\r", runs, width)
     )

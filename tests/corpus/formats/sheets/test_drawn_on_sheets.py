@@ -49,7 +49,12 @@ def box(text: str) -> str:
 def test_text_boxes_of_open_sheets_follow_the_cells(
     tmp_path: Path, old: str, new: str, text: str
 ) -> None:
-    content = changed(office.ods(), "content.xml", old, new)
+    content = changed(
+        office.ods(),
+        "content.xml",
+        old,
+        new,
+    )
     assert only(opened(tmp_path, "a.ods", content)).text == f"{SHEETS}{text}"
 
 

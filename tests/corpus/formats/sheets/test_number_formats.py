@@ -281,7 +281,11 @@ STRANGE = (
 @pytest.mark.parametrize(
     ("code", "value", "shown"), [*FIFTY, *SECTIONS, *NUMBERS, *SCIENTIFIC, *FRACTIONS, *DATES]
 )
-def test_a_number_is_shown_by_its_code(code: str, value: float, shown: str) -> None:
+def test_a_number_is_shown_by_its_code(
+    code: str,
+    value: float,
+    shown: str,
+) -> None:
     assert show_number(value, code) == shown
 
 
@@ -367,5 +371,9 @@ def test_no_code_fails(value: float) -> None:
         ("YYYY-MM-DD", 47985, "2031-05-17"),
     ],
 )
-def test_date_letters_next_to_digits_are_text(code: str, number: float, text: str) -> None:
+def test_date_letters_next_to_digits_are_text(
+    code: str,
+    number: float,
+    text: str,
+) -> None:
     assert show_number(number, code) == text

@@ -63,7 +63,11 @@ def styles(codes: Sequence[str]) -> str:
     )
 
 
-def workbook(rows: str, codes: Sequence[str] = (), strings: str = "") -> bytes:
+def workbook(
+    rows: str,
+    codes: Sequence[str] = (),
+    strings: str = "",
+) -> bytes:
     """A workbook whose first sheet has these rows; cell style n + 1 has code n, style 0 the
     format General.
     """
@@ -122,7 +126,11 @@ def test_cells_with_other_names_and_attributes_are_shown_too(tmp_path: Path) -> 
         ' r="C1" s="1"/><x:c r="D1" t="s" s="1"><x:v>0</x:v></x:c><x:c r="E1"'
         ' t="b"><x:v>1</x:v></x:c></x:row></x:sheetData></x:worksheet>'
     )
-    content = workbook("", ["000"], strings="<si><t>word</t></si>")
+    content = workbook(
+        "",
+        ["000"],
+        strings="<si><t>word</t></si>",
+    )
     content = with_parts(content, {"xl/worksheets/sheet1.xml": sheet})
     assert first_sheet(only(opened(tmp_path, "a.xlsx", content))) == ["007 | 008 | word | TRUE"]
 
@@ -133,14 +141,22 @@ def test_texts_are_shown_with_what_their_formats_add(tmp_path: Path) -> None:
         f'<c r="{column}1" s="{style}" t="s"><v>{text}</v></c>'
         for column, style, text in ("A10", "B11", "C21", "D20")
     )
-    content = workbook(f'<row r="1">{cells}</row>', ['@" pcs"', '0;0;0;"<No> "@'], strings)
+    content = workbook(
+        f'<row r="1">{cells}</row>',
+        ['@" pcs"', '0;0;0;"<No> "@'],
+        strings,
+    )
     assert first_sheet(only(opened(tmp_path, "a.xlsx", content))) == [
         "12 pcs | 471 pcs | <No> 471 | <No> 12"
     ]
 
 
 def test_a_shortened_number_is_followed_by_all_its_digits(tmp_path: Path) -> None:
-    def row(number: int, name: str, value: str) -> str:
+    def row(
+        number: int,
+        name: str,
+        value: str,
+    ) -> str:
         if name.startswith("<"):
             name = name
         else:
@@ -197,21 +213,40 @@ def test_slides_and_titles_are_read_without_escapes(tmp_path: Path) -> None:
         office.pptx(), "ppt/slides/slide1.xml", old, "The pelican_x000B_boards_x005F_now."
     )
     assert "The pelican boards_now." in only(opened(tmp_path, "a.pptx", slide)).text
-    named = changed(office.xlsx(), "docProps/core.xml", "Harbour plan", "Harbour_x000D_\nplan")
+    named = changed(
+        office.xlsx(),
+        "docProps/core.xml",
+        "Harbour plan",
+        "Harbour_x000D_\nplan",
+    )
     assert only(opened(tmp_path, "a.xlsx", named)).title.split() == ["Harbour", "plan"]
 
 
-def biff_number(row: int, column: int, style: int, number: float) -> bytes:
+def biff_number(
+    row: int,
+    column: int,
+    style: int,
+    number: float,
+) -> bytes:
     return office.biff_record(0x0203, struct.pack("<HHHd", row, column, style, number))
 
 
-def biff_label(row: int, column: int, text: str) -> bytes:
+def biff_label(
+    row: int,
+    column: int,
+    text: str,
+) -> bytes:
     return office.biff_record(
         0x0204, struct.pack("<HHHHB", row, column, 0, len(text), 0) + text.encode("ascii")
     )
 
 
-def old_workbook(cells: bytes, codes: Sequence[str], *, from_1904: bool = False) -> bytes:
+def old_workbook(
+    cells: bytes,
+    codes: Sequence[str],
+    *,
+    from_1904: bool = False,
+) -> bytes:
     """An Excel 97 workbook of one sheet; cell style n + 1 has code n, style 0 the format
     General.
     """
@@ -334,7 +369,11 @@ def test_an_old_workbook_of_damaged_records_keeps_its_words(tmp_path: Path) -> N
         ('boolean" office:boolean-value="true', "WAHR"),
     ],
 )
-def test_cells_of_open_sheets_say_what_they_show(tmp_path: Path, kind: str, shown: str) -> None:
+def test_cells_of_open_sheets_say_what_they_show(
+    tmp_path: Path,
+    kind: str,
+    shown: str,
+) -> None:
     old = '<table:table-cell office:value-type="string"><text:p>9 m</text:p>'
     new = (
         f'<table:table-cell office:value-type="{kind}"'
@@ -364,7 +403,12 @@ def test_comments_of_open_sheets_stand_below_their_cells(
         "<office:annotation><dc:creator>Ida</dc:creator><text:p>Checked by"
         "<text:s/><text:span>Ida.</text:span></text:p><text:p>Twice.</text:p></office:annotation>"
     )
-    content = changed(office.ods(), "content.xml", "<text:p>9 m</text:p>", f"{comment}{cell}")
+    content = changed(
+        office.ods(),
+        "content.xml",
+        "<text:p>9 m</text:p>",
+        f"{comment}{cell}",
+    )
     text = only(opened(tmp_path, "a.ods", content)).text
     assert text.partition("\n\nPilots")[0].endswith(f" {shown}")
 
@@ -394,10 +438,29 @@ def test_texts_in_symbol_fonts_are_what_they_show(tmp_path: Path) -> None:
         for column, style, text in (("A", 1, 0), ("B", 2, 1), ("C", 0, 1), ("D", 0, 2))
     )
     cells += '<c r="E1" s="2" t="inlineStr"><is><t>&#163;</t></is></c><c r="F1" s="2"><v>7</v></c>'
-    content = workbook(f'<row r="1">{cells}</row>', ["General", "General"], strings)
-    style = changed(content, "xl/styles.xml", "<cellXfs>", f"{SYMBOLS}<cellXfs>")
-    style = changed(style, "xl/styles.xml", '<xf numFmtId="164"/>', '<xf numFmtId="0" fontId="1"/>')
-    style = changed(style, "xl/styles.xml", '<xf numFmtId="165"/>', '<xf numFmtId="0" fontId="2"/>')
+    content = workbook(
+        f'<row r="1">{cells}</row>',
+        ["General", "General"],
+        strings,
+    )
+    style = changed(
+        content,
+        "xl/styles.xml",
+        "<cellXfs>",
+        f"{SYMBOLS}<cellXfs>",
+    )
+    style = changed(
+        style,
+        "xl/styles.xml",
+        '<xf numFmtId="164"/>',
+        '<xf numFmtId="0" fontId="1"/>',
+    )
+    style = changed(
+        style,
+        "xl/styles.xml",
+        '<xf numFmtId="165"/>',
+        '<xf numFmtId="0" fontId="2"/>',
+    )
     assert first_sheet(only(opened(tmp_path, "a.xlsx", style))) == ["☑ | Ω | W | 220 kΩ W | ≤ | 7"]
 
 
