@@ -407,12 +407,12 @@ class Run:
                         self.project.settings(),
                         store,
                     )
+                    load_stage(stage).preflight(snapshot)
                     check_inputs(
                         snapshot,
                         stage,
                         stages[:position],
                     )
-                    load_stage(stage).preflight(snapshot)
                 except EngineError as error:
                     # A stage that is done does not need what is missing.
                     if stage not in forced and self._is_done(stage, store):

@@ -191,7 +191,7 @@ def test_a_run_reports_it_once_for_the_stages_with_work_to_do(
 
 
 def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    adapted: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise ModelError("No model.", "", "")
@@ -202,11 +202,11 @@ def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(
         "run_stage",
         lambda *_args, **_kwargs: None,
     )
-    project = ProjectFolder.create(tmp_path / "project", {})
     log = list[events.Event]()
     pipeline.run(
-        project,
+        adapted,
         stages=["train"],
+        force=["train"],
         on_event=log.append,
     )
     assert isinstance(log[-1], events.RunFinished)
@@ -214,7 +214,9 @@ def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(
 
 
 @pytest.mark.usefixtures("own_rates")
-def test_a_finished_stage_leaves_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_stage_leaves_its_rate(
+    adapted: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = events.RunEstimated(
         chunks=5,
         seconds={},
@@ -242,8 +244,7 @@ def test_a_finished_stage_leaves_its_rate(tmp_path: Path, monkeypatch: pytest.Mo
         "run_stage",
         finish,
     )
-    project = ProjectFolder.create(tmp_path / "project", {})
-    pipeline.run(project, stages=["train"])
+    pipeline.run(adapted, stages=["train"], force=["train"])
     assert read_rates() == {"train key": 0.01}
 
 
@@ -370,7 +371,9 @@ def test_an_estimate_is_corrected_if_embedding_is_slower() -> None:
     assert again.seconds["embed"] == 700.0
 
 
-def test_a_correction_is_in_the_runs_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_correction_is_in_the_runs_log(
+    adapted: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = events.RunEstimated(
         chunks=1000,
         seconds={"embed": 10.0},
@@ -400,11 +403,11 @@ def test_a_correction_is_in_the_runs_log(tmp_path: Path, monkeypatch: pytest.Mon
         "run_stage",
         embed,
     )
-    project = ProjectFolder.create(tmp_path / "project", {})
     found = list[events.Event]()
     pipeline.run(
-        project,
+        adapted,
         stages=["embed"],
+        force=["embed"],
         on_event=found.append,
     )
     assert [type(one) for one in found if isinstance(one, events.RunEstimated)] == [

@@ -162,7 +162,7 @@ def test_the_last_key_of_a_dotted_section_can_be_taken_out() -> None:
         ({"search.top.x": 3}, "settings-unknown-key", "'search.top'"),
         ({"search.top": {"a": 1}}, "settings-invalid", "search.top"),
         ({"search.top": 3, "search.mode": "telepathy"}, "settings-invalid", "search.mode"),
-        ({"encoder.model": "half a pair \ud800"}, "settings-invalid", "encoder.model"),
+        ({"encoder.model": "half a pair \ud800"}, "text-not-storable", "encoder.model"),
     ],
 )
 def test_a_wrong_change_is_reported_and_nothing_is_written(
