@@ -82,6 +82,7 @@ class Server:
 
     def _accept(self, line: str | bytes) -> bool:
         """Dispatch the request in a line; return False if it was `shutdown`."""
+        # None if the line is no request, which is then answered with an error.
         request = self._answers.request(line)
         if request is None:
             return True

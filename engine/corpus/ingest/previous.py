@@ -121,7 +121,10 @@ def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
 
 
 def is_inaccessible(record: FileRecord, inaccessible: Set[tuple[str, str]]) -> bool:
-    """Return whether a file lies in one of the (source, path) that a scan could not look at."""
+    """Return whether a file lies in one of the (source, path) that a scan could not look at.
+
+    Such a file may still exist, so it does not count as deleted.
+    """
     if not inaccessible:
         return False
     folder_ends = [index for index, character in enumerate(record.path) if character == "/"]

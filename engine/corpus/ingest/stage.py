@@ -73,7 +73,7 @@ class IngestStage(Stage):
 
         Raises UsageError without sources, InputError for a missing source, and NoDocumentsError if
         nothing is readable. The project then keeps what it had of files that still exist, or of all
-        files if the folders are bare.
+        files if the folders are bare, as those of a disk that is not mounted.
         """
         sources = context.project.sources(context.settings)
         if not sources:

